@@ -28,6 +28,7 @@ GROUPS = {  # prefix of the module that a name comes from -> heading, "" for wha
     "sim.core.runtime.launch.launch": "Kernels",
     "sim.core.runtime.launch.module": "Kernels",
     "sim.core.runtime.launch.calls": "Kernels",
+    "sim.core.runtime.launch.mapping": "Kernels",
     "sim.core.runtime.launch.faults": "Kernels",
     "sim.core.runtime.ambient.threads": "Kernels",
     "sim.core.backends.cache": "Kernels",
@@ -45,6 +46,8 @@ GROUPS = {  # prefix of the module that a name comes from -> heading, "" for wha
     "sim.core.runtime.devices.queries": _DEVICES,
     "sim.core.runtime.launch.conditionals": _DEVICES,
     "sim.core.runtime.ambient.profile": "Time",
+    "sim.core.runtime.devices.timing": "Time",
+    "sim.core.runtime.interop.conversions": "Other frameworks",
     "sim.core.spatial.bvh_queries": "",
     "sim.core.spatial.hash_grid_queries": "",
     "sim.core.spatial.meshes.queries": "",
@@ -98,7 +101,11 @@ def python_reference() -> str:
         if heading is None:
             raise KeyError(f"`sim.{name}` comes from {module}, which has no heading in GROUPS")
         if isinstance(value, types.ModuleType):
-            inside = [(f"{name}.{n}", v) for n, v in vars(value).items() if _shown(n, v, value.__name__)]
+            inside = [
+                (f"{name}.{n}", v)
+                for n, v in vars(value).items()
+                if _shown(n, v, value.__name__.removesuffix(".utils"))
+            ]
             groups.setdefault(heading, []).extend(inside if heading and name != "types" else [])
         elif heading:
             groups.setdefault(heading, []).append((name, value))

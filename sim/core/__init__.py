@@ -3,6 +3,8 @@
 `import sim.core as wp` is what a program needs without physics takes: the language, the runtime, in Warp's names.
 """
 
+from builtins import float as float
+from builtins import int as int
 from collections.abc import Iterable as _Iterable
 from importlib import import_module as _import_module
 from typing import Any as _Any
@@ -43,6 +45,7 @@ from sim.core.lang.constants import tau as tau
 from sim.core.lang.embedding import grad as grad
 from sim.core.lang.errors import GradientError as GradientError
 from sim.core.lang.errors import KernelError as KernelError
+from sim.core.lang.errors import NotSupportedError as NotSupportedError
 from sim.core.lang.errors import SimError as SimError
 from sim.core.lang.errors import did_you_mean as _did_you_mean
 from sim.core.lang.frontend import elsewhere as _elsewhere
@@ -122,6 +125,10 @@ from sim.core.lang.library.decompose import polar3 as polar3
 from sim.core.lang.library.decompose import qr3 as qr3
 from sim.core.lang.library.decompose import svd2 as svd2
 from sim.core.lang.library.decompose import svd3 as svd3
+from sim.core.lang.library.dense import dense_chol as dense_chol
+from sim.core.lang.library.dense import dense_gemm as dense_gemm
+from sim.core.lang.library.dense import dense_solve as dense_solve
+from sim.core.lang.library.dense import dense_subs as dense_subs
 from sim.core.lang.library.intersect import closest_point_edge_edge as closest_point_edge_edge
 from sim.core.lang.library.intersect import intersect_tri_tri as intersect_tri_tri
 from sim.core.lang.library.matrix import ddot as ddot
@@ -229,6 +236,9 @@ from sim.core.lang.library.vector import spatial_cross_dual as spatial_cross_dua
 from sim.core.lang.library.vector import spatial_dot as spatial_dot
 from sim.core.lang.library.vector import spatial_top as spatial_top
 from sim.core.lang.library.vector import velocity_at_point as velocity_at_point
+from sim.core.lang.types import AnyScalar as Scalar
+from sim.core.lang.types import Float as Float
+from sim.core.lang.types import Int as Int
 from sim.core.lang.types import bool_ as bool
 from sim.core.lang.types import float16 as float16
 from sim.core.lang.types import float32 as float32
@@ -307,7 +317,6 @@ from sim.core.lang.types import vec4ui as vec4ui
 from sim.core.lang.types import vec4ul as vec4ul
 from sim.core.lang.types import vec4us as vec4us
 from sim.core.runtime.ambient.profile import Profile as Profile
-from sim.core.runtime.ambient.profile import ScopedTimer as ScopedTimer
 from sim.core.runtime.ambient.profile import profile as profile
 from sim.core.runtime.ambient.threads import get_num_threads as get_num_threads
 from sim.core.runtime.ambient.threads import set_num_threads as set_num_threads
@@ -324,6 +333,8 @@ from sim.core.runtime.arrays.array import indexedarray2d as indexedarray2d
 from sim.core.runtime.arrays.array import indexedarray3d as indexedarray3d
 from sim.core.runtime.arrays.array import indexedarray4d as indexedarray4d
 from sim.core.runtime.arrays.creation import copy as copy
+from sim.core.runtime.arrays.creation import dtype_from_numpy as dtype_from_numpy
+from sim.core.runtime.arrays.creation import dtype_to_numpy as dtype_to_numpy
 from sim.core.runtime.arrays.creation import empty as empty
 from sim.core.runtime.arrays.creation import empty_like as empty_like
 from sim.core.runtime.arrays.creation import from_dlpack as from_dlpack
@@ -388,7 +399,26 @@ from sim.core.runtime.devices.streams import synchronize_event as synchronize_ev
 from sim.core.runtime.devices.streams import synchronize_stream as synchronize_stream
 from sim.core.runtime.devices.streams import wait_event as wait_event
 from sim.core.runtime.devices.streams import wait_stream as wait_stream
+from sim.core.runtime.devices.timing import TIMING_ALL as TIMING_ALL
+from sim.core.runtime.devices.timing import TIMING_GRAPH as TIMING_GRAPH
+from sim.core.runtime.devices.timing import TIMING_KERNEL as TIMING_KERNEL
+from sim.core.runtime.devices.timing import TIMING_KERNEL_BUILTIN as TIMING_KERNEL_BUILTIN
+from sim.core.runtime.devices.timing import TIMING_MEMCPY as TIMING_MEMCPY
+from sim.core.runtime.devices.timing import TIMING_MEMSET as TIMING_MEMSET
+from sim.core.runtime.devices.timing import ScopedTimer as ScopedTimer
+from sim.core.runtime.devices.timing import TimingResult as TimingResult
+from sim.core.runtime.devices.timing import timing_begin as timing_begin
+from sim.core.runtime.devices.timing import timing_end as timing_end
+from sim.core.runtime.devices.timing import timing_print as timing_print
 from sim.core.runtime.interop import utils as utils
+from sim.core.runtime.interop.conversions import device_from_jax as device_from_jax
+from sim.core.runtime.interop.conversions import device_from_torch as device_from_torch
+from sim.core.runtime.interop.conversions import device_to_jax as device_to_jax
+from sim.core.runtime.interop.conversions import device_to_torch as device_to_torch
+from sim.core.runtime.interop.conversions import dtype_from_jax as dtype_from_jax
+from sim.core.runtime.interop.conversions import dtype_from_torch as dtype_from_torch
+from sim.core.runtime.interop.conversions import dtype_to_jax as dtype_to_jax
+from sim.core.runtime.interop.conversions import dtype_to_torch as dtype_to_torch
 from sim.core.runtime.interop.frameworks import from_jax as from_jax
 from sim.core.runtime.interop.frameworks import from_torch as from_torch
 from sim.core.runtime.interop.frameworks import to_jax as to_jax
@@ -404,6 +434,7 @@ from sim.core.runtime.launch.kernel import kernel as kernel
 from sim.core.runtime.launch.kernel import overload as overload
 from sim.core.runtime.launch.launch import Launch as Launch
 from sim.core.runtime.launch.launch import launch as launch
+from sim.core.runtime.launch.mapping import map as map
 from sim.core.runtime.launch.module import Module as Module
 from sim.core.runtime.launch.module import force_load as force_load
 from sim.core.runtime.launch.module import get_module as get_module
@@ -459,8 +490,10 @@ __all__ = [_name for _name in globals() if _name[0] != "_" and _name not in _ROO
 """What `sim` has as well."""
 
 
-def _missing(module: str, name: str, known: _Iterable[str]) -> AttributeError:
-    """For a name that is not there: what to write instead, or which one is like it."""
+def _missing(module: str, name: str, known: _Iterable[str]) -> Exception:
+    """For a name that is not there: what is not supported, what to write instead, or which one is like it."""
+    if not name.startswith("_") and (what := _elsewhere.instead(_elsewhere.UNSUPPORTED, name)):
+        return NotSupportedError(f"{module}.{name} is not supported: {what}")
     hint = "" if name.startswith("_") else _elsewhere.instead(_elsewhere.WARP, name)
     near = "" if name.startswith("_") else _did_you_mean(name, known)
     return AttributeError(f"module {module!r} has no attribute {name!r}{': ' + hint if hint else near}")

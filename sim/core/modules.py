@@ -76,8 +76,8 @@ class ModulesByWarpsNames(MetaPathFinder, Loader):
             return ModuleSpec(name, self, is_package=True)
         package, _, last = name.rpartition(".")
         if package in ("sim", "sim.core") and last in _NOT_HERE:
-            how = elsewhere.instead(elsewhere.WARP, last) or "it is not supported"
-            raise ModuleNotFoundError(f"no module named {name!r}: {how}", name=name)
+            what = elsewhere.instead(elsewhere.UNSUPPORTED, last)
+            raise ModuleNotFoundError(f"{name} is not supported: {what}", name=name)
         place = self.place(name)
         return ModuleSpec(name, self) if place and place != name else None
 

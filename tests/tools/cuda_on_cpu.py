@@ -72,6 +72,7 @@ template <class T> static inline unsigned __match_any_sync(unsigned, T) { return
 static inline bool __any_sync(unsigned, bool what) { return what; }
 static inline unsigned __ballot_sync(unsigned, bool what) { return what ? 1u << (threadIdx.x & 31) : 0u; }
 #define __popc __builtin_popcount
+#define __popcll __builtin_popcountll
 #define __ffs(x) __builtin_ffs((int)(x))
 #define RUN(kernel) for (threadIdx.x = 0; threadIdx.x < threads; ++threadIdx.x) kernel
 """
@@ -150,6 +151,7 @@ static __attribute__((noinline)) bool __any_sync(unsigned m, bool v) {
     return false;
 }
 #define __popc __builtin_popcount
+#define __popcll __builtin_popcountll
 #define __ffs(x) __builtin_ffs((int)(x))
 static void run_block(unsigned threads) {
     for (unsigned first = 0; first < threads; first += 32)

@@ -16,8 +16,10 @@ from sim.constraints.projection import make_projection, value_type
 f64, vec3 = sim.float64, sim.vec3d
 STEPS = frozenset(("sign", "step", "nonzero", "round", "isfinite", "isnan", "isinf", "argmin", "argmax"))
 """Library functions of floating-point numbers whose derivative is zero wherever there is one."""
+INTEGERS = frozenset(("bit_count", "intersect_tri_tri", "lower_bound"))
+"""Library functions whose results are integers."""
 KINDS = {name: row.kinds for name, row in ROWS.items()} | {"transform_identity": []}
-"""Arguments of the library functions that return something."""
+"""Arguments of the other library functions that return something."""
 
 
 # ------------------------------------------------------------------------------------------------ programs of one

@@ -217,6 +217,18 @@ class Thread:
     def do_shape(self, op: Op) -> list[Any]:
         return [np.int64(self.env[op.operands[0]].shape[op.axis]).astype(np.int32)]
 
+    def do_address(self, op: Op) -> list[Any]:
+        return [np.uint64(self.env[op.operands[0]].data)]
+
+    def do_load_at(self, op: Op) -> list[Any]:
+        kind = op.results[0].type
+        assert isinstance(kind, Scalar)
+        return [_read(int(self.env[op.operands[0]]), kind)]
+
+    def do_store_at(self, op: Op) -> list[Any]:
+        _write(int(self.env[op.operands[0]]), self.env[op.operands[1]])
+        return []
+
     def do_print(self, op: Op) -> list[Any]:
         sys.stdout.write(print_text(op.attrs["format"], self.get(op.operands)))
         return []

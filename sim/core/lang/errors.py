@@ -35,6 +35,10 @@ class SimError(Exception):
     """Base of every error that this project raises on purpose."""
 
 
+class NotSupportedError(SimError, NotImplementedError):
+    """A part of Warp that this package does not have, and what to do instead."""
+
+
 _PACKAGE = str(Path(__file__).parents[2]) + os.sep
 
 

@@ -1,5 +1,6 @@
 """Optimisers without physics: `Adam`, `SGD` update arrays; `LBFGS`, `GaussNewton`, `Descent` minimise functions."""
 
+from sim.core.optim import linear as linear
 from sim.core.optim.adam import SGD as SGD
 from sim.core.optim.adam import Adam as Adam
 from sim.core.optim.descent import Descent as Descent

@@ -17,7 +17,8 @@ right child is the node behind the left one's subtree, and a query that goes on 
 and to `skip` where they do not, needs no stack and visits items in an order that depends on the tree alone.
 `skip` < 0: a leaf of -skip items, the positions `first` and following; the node behind it is the next one.
 Items: the number of the user's box at each position (int32).  Bounds of the items: lower and upper, six float32 each.
-Groups: (group, root) pairs of int32, in ascending order of the groups; `root` is the node that holds the group.
+Groups: (group, root) pairs of int32, in ascending order of the groups as unsigned numbers; `root` is the node that
+holds the group.
 
 **Grids** (`hash_grid.py`, `hash_grid_queries.py`).  Points are sorted by cell, x fastest, and where there are groups by
 group; points of one cell and group keep their order.  Word 0: first position of each cell, and the end (int32), 1:

@@ -14,8 +14,9 @@ from sim.core.runtime.arrays.creation import copy, empty, zeros
 from sim.core.runtime.devices.device import Device
 from sim.core.runtime.launch.launch import launch
 from sim.core.runtime.launch.structures import add_structure
-from sim.core.spatial.sorting import RadixSort, number
-from sim.core.spatial.tree_build import BINS, STACK, TreeBox, TreeNode, fit_tree, gather_boxes, split_tree
+from sim.core.spatial.sorting import RadixSort, number, take
+from sim.core.spatial.tree_build import FromAbove, TreeBox, TreeNode, gather_boxes
+from sim.core.spatial.tree_linear import FromBelow
 
 vec3 = vector(3, float32)
 
@@ -37,29 +38,25 @@ def is_cubql_available() -> bool:
 class Tree:
     """The arrays of a tree over a fixed number of boxes, and what builds and refits it.
 
-    header: the words that kernels find at the address `id`.
+    header: the words that kernels find at the address `id`.  sorted_groups: of the items, in their order.
     """
 
-    def __init__(self, count: int, device: Device, groups: array | None, leaf_size: int) -> None:
-        self.count, self.device, self.groups, self.leaf_size = count, device, groups, leaf_size
+    def __init__(
+        self, count: int, device: Device, groups: array | None, leaf_size: int, constructor: BvhConstructor | None
+    ) -> None:
+        self.count, self.device, self.groups = count, device, groups
         self.nodes = empty(max(2 * count - 1, 1), TreeNode, device)
         self.items, self.boxes = empty(count, int32, device), empty(count, TreeBox, device)
         self.sorted_groups = None if groups is None else empty(count, uint32, device)
-        self.sort = None if groups is None else RadixSort(count, device)
+        self._unsorted_groups = None if groups is None else empty(count, uint32, device)
+        self._sort = None if groups is None else RadixSort(count, device)
         self.roots = empty(2 * count if groups is not None else 1, int32, device)
         self.header = zeros(7, uint64, device)
-        self._write_header()
-        add_structure(self.id, self)
-        self._scratch = [
-            empty(3 * STACK, int32, device),
-            empty(3 * BINS, TreeBox, device),
-            empty(3 * BINS, int32, device),
-            empty(BINS, float32, device),
-        ]
-
-    def _write_header(self) -> None:
-        words = [self.nodes.ptr, self.items.ptr, self.boxes.ptr, 0, self.count, self.roots.ptr, 0]
+        words = [self.nodes.ptr, self.items.ptr, self.boxes.ptr, 0, count, self.roots.ptr, 0]
         self.header.assign(np.array(words, np.uint64))
+        add_structure(self.id, self)
+        parallel = not device.is_cpu or constructor is BvhConstructor.LBVH
+        self.builder = FromBelow(count, device) if parallel else FromAbove(leaf_size, device)
 
     @property
     def id(self) -> int:
@@ -75,28 +72,28 @@ class Tree:
         """A new tree over these boxes."""
         with recording.paused():
             number(self.items)
-            groups = None
-            if self.groups is not None:
-                assert self.sort is not None and self.sorted_groups is not None
-                copy(self.sorted_groups, self.groups.view(uint32))
-                self.sort.run(self.sorted_groups, self.items)
-                groups = self.sorted_groups.view(int32)
+            self.sort_by_group()
             self._gather(lowers, uppers)
-            arguments = [self.items, self.boxes, groups, self.leaf_size, self.nodes, self.roots, self.header]
-            launch(split_tree, 1, [*arguments, *self._scratch], device=self.device)
-            self._fit()
+            self.builder.build(self)
+            self._gather(lowers, uppers)
+            self.builder.fit(self)
 
     def refit(self, lowers: array, uppers: array) -> None:
         """The same tree with the present boxes."""
         with recording.paused():
             self._gather(lowers, uppers)
-            self._fit()
+            self.builder.fit(self)
+
+    def sort_by_group(self) -> None:
+        """Sort the items by group, if there are groups; those of a group keep their order."""
+        if self.groups is not None:
+            assert self.sorted_groups is not None and self._unsorted_groups is not None and self._sort is not None
+            copy(self._unsorted_groups, self.groups.view(uint32))
+            launch(take, self.count, [self._unsorted_groups, self.items, self.sorted_groups], device=self.device)
+            self._sort.run(self.sorted_groups, self.items)
 
     def _gather(self, lowers: array, uppers: array) -> None:
         launch(gather_boxes, self.count, [self.items, lowers, uppers, self.boxes], device=self.device)
-
-    def _fit(self) -> None:
-        launch(fit_tree, 1, [self.boxes, self.header, self.nodes], device=self.device)
 
 
 def constructor_of(name: BvhConstructor | str | None) -> BvhConstructor | None:
@@ -114,9 +111,10 @@ class Bvh:
     """A tree of bounding boxes, for queries in kernels: `bvh_query_aabb(bvh.id, low, high)` and others.
 
     lowers, uppers: corners of the boxes, arrays of n vec3, which the tree keeps: after a change, `refit` or `rebuild`.
-    constructor: None or a name that Warp knows; the tree is built by the surface area heuristic all the same.
+    constructor: "lbvh" builds by Morton codes, quickly and in parallel, as always on a GPU; "sah", None and the other
+        names of Warp build by the surface area heuristic on a CPU, for the quickest queries.
     groups: int32 per box; the boxes of a group make up a subtree (`bvh_get_group_root`).
-    leaf_size: boxes per leaf, at most.
+    leaf_size: boxes per leaf, at most ("lbvh": one).
     Queries find boxes in an order that depends on the boxes alone.
     """
 
@@ -139,7 +137,7 @@ class Bvh:
             raise RuntimeError("Grouped BVHs cannot be built by 'cubql'; leave the constructor out")
         self.lowers, self.uppers, self.groups = lowers, uppers, groups
         self.device = lowers.device
-        self._tree = Tree(len(lowers), self.device, groups, int(leaf_size))
+        self._tree = Tree(len(lowers), self.device, groups, int(leaf_size), constructor_of(constructor))
         self.id = self._tree.id
         self._tree.build(lowers, uppers)
 
@@ -148,7 +146,10 @@ class Bvh:
         self._tree.refit(self.lowers, self.uppers)
 
     def rebuild(self, constructor: BvhConstructor | str | None = None) -> None:
-        """Follow a change of `lowers`, `uppers` and `groups` with a new tree, in the same memory."""
+        """Follow a change of `lowers`, `uppers` and `groups` with a new tree, built as the first, in the same memory.
+
+        constructor: looked at for its name only.
+        """
         constructor_of(constructor)
         self._tree.build(self.lowers, self.uppers)
 

@@ -17,7 +17,7 @@ from sim.core.lang.frontend.tracing.calls import call_function
 from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.frontend.tracing.registry import Builtin, register
 from sim.core.lang.library.vector import dot
-from sim.core.lang.types import float32, int32, struct, uint64, vector
+from sim.core.lang.types import float32, int32, struct, uint32, uint64, vector
 from sim.core.spatial.handles import advancing, peek
 
 vec3 = vector(3, float32)
@@ -224,7 +224,7 @@ def bvh_get_group_root(id: uint64, group: int):
     end = high
     while low < high:
         middle = (low + high) // 2
-        if peek(int32, table + uint64(middle) * 8) < group:
+        if peek(uint32, table + uint64(middle) * 8) < uint32(group):
             low = middle + 1
         else:
             high = middle

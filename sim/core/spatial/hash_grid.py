@@ -19,7 +19,7 @@ from sim.core.runtime.launch.launch import launch
 from sim.core.runtime.launch.structures import add_structure
 from sim.core.spatial.bvh import check_groups
 from sim.core.spatial.hash_grid_queries import cell_index
-from sim.core.spatial.sorting import RadixSort, number
+from sim.core.spatial.sorting import RadixSort, number, take
 
 MOST_CELLS = 2**31 - 1
 CELLS = 1024
@@ -30,12 +30,6 @@ CELLS = 1024
 def _key_cells(points: array[Any], inverse_width: Any, dim_x: int, dim_y: int, dim_z: int, cells: array[uint32]):
     i = tid()
     cells[i] = uint32(cell_index(points[i], inverse_width, dim_x, dim_y, dim_z))
-
-
-@kernel
-def _gather(order: array[int32], values: array[uint32], ordered: array[uint32]):
-    i = tid()
-    ordered[i] = values[order[i]]
 
 
 @kernel
@@ -162,10 +156,10 @@ class HashGrid:
             by_group = room.groups[:count]
             copy(by_group, groups.view(uint32))
             room.sort.run(by_group, order)
-            launch(_gather, count, [order, unsorted, cells], device=self.device)
+            launch(take, count, [unsorted, order, cells], device=self.device)
         room.sort.run(cells, order, bits)
         if groups is not None:
-            launch(_gather, count, [order, groups.view(uint32), room.groups[:count]], device=self.device)
+            launch(take, count, [groups.view(uint32), order, room.groups[:count]], device=self.device)
         pieces = -(-(self._count + 1) // CELLS)
         launch(_find_starts, pieces, [cells, self._count, CELLS, starts], device=self.device)
         width = np.float64(inverse).view(np.uint64)

@@ -33,6 +33,13 @@ def _number(values: array[int32]):
 
 
 @kernel
+def take(values: array[uint32], items: array[int32], taken: array[uint32]):
+    """The values of some items, in their order."""
+    k = tid()
+    taken[k] = values[items[k]]
+
+
+@kernel
 def _count_digits(keys: array[uint32], shift: uint32, digits: int, piece: int, pieces: int, counts: array[int32]):
     p = tid()
     for d in range(digits):

@@ -7,12 +7,17 @@ summed over both sides, is least.
 
 from __future__ import annotations
 
+from typing import Any
+
 from sim.core.lang.constants import inf
 from sim.core.lang.frontend.builtins import tid
 from sim.core.lang.frontend.function import func
-from sim.core.lang.types import float32, int32, struct, uint64, vector
+from sim.core.lang.types import float32, int32, struct, uint32, uint64, vector
 from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.creation import empty
+from sim.core.runtime.devices.device import Device
 from sim.core.runtime.launch.kernel import kernel
+from sim.core.runtime.launch.launch import launch
 
 vec3 = vector(3, float32)
 BINS = 16
@@ -55,12 +60,6 @@ def greatest(a, b):
 def _half_area(lower, upper):
     d = upper - lower
     return d[0] * d[1] + d[1] * d[2] + d[2] * d[0]
-
-
-@kernel
-def number_items(items: array[int32]):
-    i = tid()
-    items[i] = i
 
 
 @kernel
@@ -192,7 +191,7 @@ def _group_boundary(groups, begin, end):
 def split_tree(
     items: array[int32],
     boxes: array[TreeBox],
-    groups: array[int32],
+    groups: array[uint32],
     leaf_size: int,
     nodes: array[TreeNode],
     roots: array[int32],
@@ -218,7 +217,7 @@ def split_tree(
             group = groups[begin]
             one_group = group == groups[end - 1]
             if one_group and (begin == 0 or groups[begin - 1] != group) and (end == n or groups[end] != group):
-                roots[2 * known] = group
+                roots[2 * known] = int32(group)
                 roots[2 * known + 1] = node
                 known += 1
         if one_group and end - begin <= leaf_size:
@@ -271,3 +270,21 @@ def fit_tree(boxes: array[TreeBox], header: array[uint64], nodes: array[TreeNode
             nodes[i].skip = _behind(nodes, right)
         nodes[i].lower = lower
         nodes[i].upper = upper
+
+
+class FromAbove:
+    """Builds and fits trees over boxes, in one thread; leaves have up to `leaf_size` items."""
+
+    def __init__(self, leaf_size: int, device: Device) -> None:
+        self.leaf_size, self.device = leaf_size, device
+        kinds = ((3 * STACK, int32), (3 * BINS, TreeBox), (3 * BINS, int32), (BINS, float32))
+        self.scratch = [empty(count, kind, device) for count, kind in kinds]
+
+    def build(self, tree: Any) -> None:
+        """The nodes of a `Tree`, whose items are sorted by group."""
+        arguments = [tree.items, tree.boxes, tree.sorted_groups, self.leaf_size, tree.nodes, tree.roots, tree.header]
+        launch(split_tree, 1, [*arguments, *self.scratch], device=self.device)
+
+    def fit(self, tree: Any) -> None:
+        """The boxes of the nodes."""
+        launch(fit_tree, 1, [tree.boxes, tree.header, tree.nodes], device=self.device)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cuda_on_cpu import fake_gpu, needs_gxx
 
 import sim
 
@@ -82,12 +83,12 @@ def ask(kind, bvh, count):
 
 
 @pytest.mark.parametrize("kind", ["box", "ray", "ball", "capsule"])
-@pytest.mark.parametrize("leaf_size", [1, 4])
-def test_queries_find_each_box_that_they_touch_once(kind, leaf_size):
+@pytest.mark.parametrize("leaf_size, constructor", [(1, None), (4, "sah"), (1, "lbvh")])
+def test_queries_find_each_box_that_they_touch_once(kind, leaf_size, constructor):
     lowers, uppers = random_boxes(300)
-    bvh = tree_of(lowers, uppers, leaf_size=leaf_size)
+    bvh = tree_of(lowers, uppers, leaf_size=leaf_size, constructor=constructor)
     wanted = expected(kind, lowers, uppers)
-    assert 5 < wanted.sum() < 250
+    assert 4 < wanted.sum() < 250
     np.testing.assert_array_equal(ask(kind, bvh, 300), wanted)
     # the same tree around other boxes, and then a new one
     lowers, uppers = random_boxes(300, seed=1)
@@ -98,19 +99,21 @@ def test_queries_find_each_box_that_they_touch_once(kind, leaf_size):
         np.testing.assert_array_equal(ask(kind, bvh, 300), expected(kind, lowers, uppers))
 
 
+@pytest.mark.parametrize("constructor", ["sah", "lbvh"])
 @pytest.mark.parametrize("count", [0, 1, 2, 3])
-def test_few_boxes(count):
+def test_few_boxes(count, constructor):
     lowers = np.zeros((count, 3), np.float32)
-    bvh = tree_of(lowers, lowers + 5.0)
+    bvh = tree_of(lowers, lowers + 5.0, constructor=constructor)
     np.testing.assert_array_equal(ask("box", bvh, count), np.ones(count))
 
 
-def test_boxes_that_no_plane_separates():
+@pytest.mark.parametrize("constructor", ["sah", "lbvh"])
+def test_boxes_that_no_plane_separates(constructor):
     """Equal boxes are split into halves, nested ones and points on a line by the heuristic; the depth stays bounded."""
     x = np.exp(np.linspace(-60.0, 0.0, 400)).astype(np.float32)
     line = np.stack([x, 0 * x, 0 * x], 1)
     for lowers, uppers in ((np.zeros((400, 3)), np.full((400, 3), 5.0)), (-5.0 * line, 5.0 * line), (line, line)):
-        bvh = tree_of(lowers.astype(np.float32), uppers.astype(np.float32))
+        bvh = tree_of(lowers.astype(np.float32), uppers.astype(np.float32), constructor=constructor)
         found = sim.zeros(400, dtype=int)
         sim.launch(in_box, 1, [bvh.id, sim.vec3(-9.0), sim.vec3(9.0)], [found])
         np.testing.assert_array_equal(found.numpy(), np.ones(400))
@@ -132,13 +135,13 @@ def in_box_of_group(bvh: sim.uint64, groups: sim.array(dtype=int), found: sim.ar
         found[k, item] = found[k, item] + 1
 
 
-@pytest.mark.parametrize("leaf_size", [1, 4])
-def test_a_group_is_a_subtree(leaf_size):
+@pytest.mark.parametrize("leaf_size, constructor", [(1, None), (4, "sah"), (1, "lbvh")])
+def test_a_group_is_a_subtree(leaf_size, constructor):
     lowers, uppers = random_boxes(200)
-    groups = np.random.default_rng(2).choice([0, 1, 1, 1, 5, 2**31 - 1], 200).astype(np.int32)
+    groups = np.random.default_rng(2).choice([0, 1, 1, 1, 5, -3, 2**31 - 1], 200).astype(np.int32)
     groups[17] = 9  # a group of one
-    bvh = tree_of(lowers, uppers, groups=sim.array(groups, dtype=int), leaf_size=leaf_size)
-    asked = np.array([0, 1, 5, 9, 2**31 - 1, 7], np.int32)
+    bvh = tree_of(lowers, uppers, groups=sim.array(groups, dtype=int), leaf_size=leaf_size, constructor=constructor)
+    asked = np.array([0, 1, 5, 9, -3, 2**31 - 1, 7], np.int32)
     found = sim.zeros((len(asked), 200), dtype=int)
     sim.launch(in_box_of_group, len(asked), [bvh.id, sim.array(asked, dtype=int)], [found])
     np.testing.assert_array_equal(found.numpy()[:-1], asked[:-1, None] == groups)
@@ -230,5 +233,42 @@ def test_errors():
     def no_variable(bvh: sim.uint64):
         sim.bvh_query_next(sim.bvh_query_aabb(bvh, sim.vec3(), sim.vec3()), 0)
 
+    bvh, found = sim.Bvh(a, a), sim.zeros(3, dtype=int)
     with pytest.raises(sim.KernelError, match="needs two local variables"):
-        sim.launch(no_variable, 1, [sim.Bvh(a, a).id])
+        sim.launch(no_variable, 1, [bvh.id])
+    asked = [bvh.id, sim.vec3(), sim.vec3()]
+    sim.launch(in_box, 1, asked, [found])
+    del bvh
+    with pytest.raises(sim.SimError, match="'bvh' of kernel 'in_box' is .* one that is gone; expected the `id`"):
+        sim.launch(in_box, 1, asked, [found])
+
+
+@sim.kernel
+def count_near(grid: sim.uint64, x: sim.array(dtype=sim.vec3), counts: sim.array(dtype=int)):
+    i = sim.tid()
+    for j in sim.hash_grid_query(grid, x[i], 0.8, i % 3):
+        if sim.length(x[i] - x[j]) <= 0.8:
+            counts[i] = counts[i] + 1
+
+
+@needs_gxx
+def test_grids_and_trees_on_a_gpu():
+    """Building with many threads, asking and refitting, as text for GPUs that runs on the CPU."""
+    gpu, (lowers, uppers) = fake_gpu(), random_boxes(700)
+    groups = (np.arange(700) % 3).astype(np.int32)
+    given = [sim.array(a, dtype=sim.vec3, device=gpu) for a in (lowers, uppers)]
+    bvh = sim.Bvh(*given, groups=sim.array(groups, dtype=int, device=gpu))
+    for follow in (bvh.refit, bvh.rebuild):
+        follow()
+        found = sim.zeros(700, dtype=int, device=gpu)
+        sim.launch(in_box, 1, [bvh.id, sim.vec3(*LOW), sim.vec3(*HIGH)], [found], device=gpu)
+        np.testing.assert_array_equal(found.numpy(), expected("box", lowers, uppers))
+        of_groups, asked = sim.zeros((3, 700), dtype=int, device=gpu), sim.array([0, 1, 2], dtype=int, device=gpu)
+        sim.launch(in_box_of_group, 3, [bvh.id, asked], [of_groups], device=gpu)
+        np.testing.assert_array_equal(of_groups.numpy(), np.arange(3)[:, None] == groups)
+    grid = sim.HashGrid(4, 5, 6, device=gpu)
+    grid.build(given[0], 1.0, groups=sim.array(groups, dtype=int, device=gpu))
+    counts = sim.zeros(700, dtype=int, device=gpu)
+    sim.launch(count_near, 700, [grid.id, given[0]], [counts], device=gpu)
+    away = np.linalg.norm(lowers[:, None] - lowers[None], axis=-1)
+    np.testing.assert_array_equal(counts.numpy(), ((away <= 0.8) & (groups[:, None] == groups)).sum(1))

@@ -8,6 +8,7 @@ from sim.core.backends.base import OUT_OF_BOUNDS, leaf_offsets
 from sim.core.backends.cuda.body import CudaBody
 from sim.core.backends.cuda.writer import arithmetic, cuda_type, literal
 from sim.core.lang.analysis.thread_locality import needs_atomics
+from sim.core.lang.errors import KernelError
 from sim.core.lang.ir.core import Op, Value, moved_scalars, split_memory
 from sim.core.lang.ir.verifier import InvalidIR
 from sim.core.lang.types import ArrayType, Homogeneous, Scalar, Type, size_of
@@ -113,6 +114,12 @@ class CudaAccesses(CudaBody):
     def emit_peek(self, op: Op) -> None:
         t = cuda_type(op.results[0].type)
         self.define(op.results[0], f"*(const {t}*){self.ref(op.operands[0])}")
+
+    def refuse_addresses(self, op: Op) -> None:
+        """The order in which memory by its address is read and written would not be kept here."""
+        raise KernelError("memory by its address (`a.ptr`, array(ptr=...)) is for kernels on the CPU", op.span)
+
+    emit_address = emit_load_at = emit_store_at = refuse_addresses
 
     def emit_load(self, op: Op) -> None:
         def act() -> list[str]:

@@ -157,6 +157,21 @@ class BodyEmitter(Writer):
         extent = f"{self.ref(op.operands[0])}.n{op.axis}"
         self.name(op.results, [self.let(f"trunc nsw i64 {extent} to i32")])
 
+    def emit_address(self, op: Op) -> None:
+        self.name(op.results, [self.let(f"ptrtoint ptr {self.ref(op.operands[0])} to i64")])
+
+    def emit_load_at(self, op: Op) -> None:
+        kind = op.results[0].type
+        assert isinstance(kind, Scalar)
+        place = self.let(f"inttoptr i64 {self.ref(op.operands[0])} to ptr")
+        self.name(op.results, [self.load(place, kind, "")])
+
+    def emit_store_at(self, op: Op) -> None:
+        kind = op.operands[1].type
+        assert isinstance(kind, Scalar)
+        place = self.let(f"inttoptr i64 {self.ref(op.operands[0])} to ptr")
+        self.store(place, kind, self.ref(op.operands[1]), "")
+
     def emit_tape(self, op: Op) -> None:
         # in the entry of the body: inlining moves it to the entry of the range function, one for all threads, and
         # marks its life, so that LLVM knows that nothing survives from one thread to the next

@@ -11,7 +11,9 @@ from collections.abc import Collection
 from sim.core.lang.analysis.value_numbering import ValueNumbering
 from sim.core.lang.ir.core import Func, Op, Value, split_memory, walk
 
-_UNSUITED = frozenset(("for", "while", "peek", "tape", "tape_load", "tape_store", "print", "assert", "call"))
+_UNSUITED = frozenset(
+    ("for", "while", "peek", "tape", "tape_load", "tape_store", "print", "assert", "call", "load_at", "store_at")
+)
 
 
 def suits_lanes(func: Func) -> bool:

@@ -91,6 +91,9 @@ def to_be_recorded(kernel: Func, active: Iterable[int], aliases: Iterable[Collec
 
     Raises GradientError where a value with a gradient passes through an array without, or stores cannot be replayed.
     """
+    by_address = next((op for op in walk(kernel.body) if op.name in ("load_at", "store_at")), None)
+    if by_address is not None:
+        raise GradientError("memory by its address has no gradient", by_address.span, "pass the array as an argument")
     aliases = tuple(aliases)
     kernel = dce(forward_stores(kernel, alias_groups(kernel, aliases)))
     groups = dict(alias_groups(kernel, aliases))

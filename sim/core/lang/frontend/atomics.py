@@ -9,6 +9,7 @@ from sim.core.lang.frontend.traced import (
     Keywords,
     LocalArray,
     LValue,
+    PointerArray,
     Positional,
     TracedValue,
     describe,
@@ -59,6 +60,8 @@ def _atomic(name: str, how: str, doc: str) -> None:
         if kwargs:
             raise t.error(node, f"{name} takes no argument '{next(iter(kwargs))}'")
         place, (*expected, value) = element(t, name, args, node, takes)
+        if isinstance(place.array, PointerArray):
+            raise t.error(node, f"{name} on memory by its address", "pass the array as an argument")
         if isinstance(place.array, LocalArray):
             raise t.error(node, f"{name} on an array of one thread", "no other thread sees it: write a[i] += value")
         scalar = scalar_of(place.type)

@@ -26,8 +26,10 @@ from sim.core.lang.frontend.traced import (
 from sim.core.lang.frontend.tracing.branches import choose
 from sim.core.lang.frontend.tracing.components import iterate
 from sim.core.lang.frontend.tracing.context import Context
+from sim.core.lang.frontend.tracing.loops import trip_count
 from sim.core.lang.frontend.tracing.operators import binary, elementwise, power, unary
 from sim.core.lang.frontend.tracing.registry import NAMES, Builtin, builtin, takes
+from sim.core.lang.ir.core import Value
 from sim.core.lang.ir.ops import OPS  # the table with its rows
 from sim.core.lang.types import Homogeneous, Scalar, Type
 
@@ -233,6 +235,24 @@ def _rolled(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> Ra
     if not isinstance(args[0], Range):
         raise t.error(node, f"rolled takes a range, got {describe(args[0])}")
     return Range(args[0].start, args[0].stop, args[0].step, rolled=True)
+
+
+@builtin("reversed")
+def _reversed(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
+    """reversed(range(...)), of a tuple or vector: as in Python."""
+    takes(t, node, "reversed", args, kwargs, 1)
+    over = args[0]
+    if not isinstance(over, Range):
+        return tuple(reversed(iterate(t, over, node)))
+    bounds = [whole(k) for k in (over.start, over.stop, over.step)]
+    if None not in bounds:
+        turned = range(*bounds)[::-1]  # type: ignore[arg-type]
+        return Range(turned.start, turned.stop, turned.step, over.rolled)
+    ty = next(k.type for k in (over.start, over.stop, over.step) if isinstance(k, Value))
+    start, stop, step = (t.as_value(k, ty, node) for k in (over.start, over.stop, over.step))
+    before_last = t.b.emit("sub", trip_count(t, start, stop, step, ty), 1)
+    last = t.b.emit("add", start, t.b.emit("mul", before_last, step))
+    return Range(last, t.b.emit("sub", start, step), t.b.emit("neg", step), over.rolled)
 
 
 @builtin("len")

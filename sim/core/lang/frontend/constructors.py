@@ -7,12 +7,34 @@ from math import prod
 
 from sim.core.lang import types
 from sim.core.lang.frontend import local_arrays
-from sim.core.lang.frontend.traced import Keywords, Positional, TracedValue, VectorValue, flatten, type_of, whole
+from sim.core.lang.frontend.traced import (
+    ArrayRef,
+    Keywords,
+    PointerArray,
+    Positional,
+    TracedValue,
+    VectorValue,
+    flatten,
+    type_of,
+    whole,
+)
 from sim.core.lang.frontend.tracing.construct import construct, identity_quaternion
 from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.frontend.tracing.registry import builtin, takes
 from sim.core.lang.ir.core import Value
-from sim.core.lang.types import Matrix, Scalar, Struct, as_scalar, as_type, int32, leaves_of
+from sim.core.lang.types import (
+    Matrix,
+    Scalar,
+    Struct,
+    array_type,
+    as_scalar,
+    as_type,
+    int32,
+    int64,
+    leaves_of,
+    size_of,
+    uint64,
+)
 
 
 def _dtype(t: Context, kwargs: Keywords, values: list[TracedValue], node: ast.AST) -> Scalar:
@@ -118,6 +140,31 @@ def zeros(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> Trac
         )
     content = [t.b.const(0, leaf.scalar) for leaf in leaves] * prod(extents)
     return t.local_array(ty, extents, tuple(content))
+
+
+@builtin("array")
+def array(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
+    """In a kernel: array(ptr=address, shape=(n, 3), dtype=float), the memory at an address, packed.
+    `a.ptr` is the address of an array.  A tape does not record such a kernel."""
+    ptr, shape, dtype = (kwargs.pop(key, None) for key in ("ptr", "shape", "dtype"))
+    takes(t, node, "array", args, kwargs, 0)
+    extents = shape if isinstance(shape, tuple) else (shape,)
+    if ptr is None or dtype is None or shape is None or not 1 <= len(extents) <= 4:
+        raise t.error(
+            node, "array(...) in a kernel takes ptr, shape (one to four extents) and dtype", "pass arrays as arguments"
+        )
+    try:
+        ty = t.real if dtype is float else as_type(dtype)
+        size = size_of(ty)
+        leaves_of(ty)
+    except (TypeError, AttributeError) as problem:
+        raise t.error(node, f"dtype: {problem}") from None
+    address = t.b.emit("cast", t.as_value(ptr, uint64 if isinstance(ptr, int) else None, node), type=uint64)
+    numbers = tuple(t.b.emit("cast", t.as_value(n, None, node), type=int32) for n in extents)
+    strides = [t.b.const(size, int64)]
+    for n in reversed(numbers[1:]):
+        strides.append(t.b.emit("mul", strides[-1], t.b.emit("cast", n, type=int64)))
+    return ArrayRef(PointerArray(address, array_type(ty, len(numbers)), numbers, tuple(reversed(strides))))
 
 
 @builtin("identity")

@@ -126,32 +126,52 @@ PYTHON: Mapping[str, str] = {
     "tuple": "write (a, b, c)",
 }
 """Functions of Python that the language does not have."""
-_LATER = "are not there yet"
-_COMPILED = "there is nothing to load: a kernel is compiled at its first launch, and kept on disk"
-WARP: Mapping[str, str] = {
-    "tile": f"tiles {_LATER}; write a kernel per element, sums with sim.atomic_add",
-    "tile_*": f"tiles {_LATER}; write a kernel per element, sums with sim.atomic_add",
-    "launch_tiled": f"tiles {_LATER}; write a kernel per element with sim.launch",
-    "mesh_query_aabb*tiled": f"tiles {_LATER}; write mesh_query_aabb and mesh_query_aabb_next, in every thread",
-    **dict.fromkeys(
-        ("Volume", "volume_*", "Texture*", "texture_*", "MarchingCubes"),
-        f"sampled fields {_LATER}; index a sim.array3d in the kernel",
-    ),
-    **dict.fromkeys(("fem", "sparse"), "it is not there yet"),
-    "sim": "models are built by sim.ModelBuilder, and moved by sim.SolverXPBD",
-    "render": "write `simopt run scene.yaml`: it makes a report with a player",
-    "context": "see sim.config, sim.get_device() and sim.set_num_threads(n)",
+_TILES = "tiles; write a kernel per element, sums with sim.atomic_add"
+_SAMPLED = "sampled fields; index a sim.array3d in the kernel"
+_PADDLE = "Paddle; hand arrays over by DLPack: sim.from_dlpack(tensor)"
+_JAX = "kernels inside of JAX; write sim.from_jax(a) and sim.to_jax(a)"
+_ALLOCATORS = "allocators of one's own; memory is kept by the device itself"
+_POOLS = "memory pools; memory is kept by the device itself"
+_COMPILED = "code compiled ahead; a kernel is compiled at its first launch, and kept on disk"
+_DENSE = "dense linear algebra in kernels; write loops, or use sim.optim.linear outside"
+_SAVED = "graphs in files; capture in each run"
+_PROFILER = "NVIDIA's profilers; use sim.profile()"
+UNSUPPORTED: Mapping[str, str] = {
+    **dict.fromkeys(("tile", "tile_*", "untile", "launch_tiled"), _TILES),
+    "*_tiled": "tiles; write the query without `_tiled`, in every thread",
+    "*QueryTiled": _TILES,
+    "MeshQueryAABBTiled": _TILES,
+    **dict.fromkeys(("Volume", "volume_*", "Texture*", "texture*", "GLTextureResource", "MarchingCubes"), _SAMPLED),
+    **dict.fromkeys(("fabric", "fabricarray*", "indexedfabricarray*"), "arrays of Fabric; use sim.indexedarray"),
+    "fem": "finite elements in Warp's form; models are built by sim.ModelBuilder",
+    "sparse": "sparse matrices; sim.optim.linear takes a LinearOperator, which launches their product",
+    "render": "renderers; `simopt run scene.yaml` makes a report with a player",
+    "RegisteredGLBuffer": "buffers of OpenGL",
+    "func_native": "snippets of C++ or CUDA; write it with @sim.func",
+    "build_experimental": _COMPILED,
     "*_aot_module": _COMPILED,
+    **dict.fromkeys(("dense_chol*", "dense_gemm*", "dense_solve*", "dense_subs"), _DENSE),
+    **dict.fromkeys(("jax_experimental", "jax_kernel", "jax_callable", "Jax*", "clear_jax_callable_graph_cache"), _JAX),
+    "*_paddle": _PADDLE,
+    **dict.fromkeys(("stream_from_torch", "stream_to_torch"), "streams of PyTorch; from_torch waits for them"),
+    "*_ipc_handle": "memory and events shared between processes",
+    **dict.fromkeys(("capture_save", "capture_load*", "capture_debug_dot_print"), _SAVED),
+    **dict.fromkeys(("Allocator", "CudaManagedAllocator", "MemoryKind", "ScopedAllocator"), _ALLOCATORS),
+    **dict.fromkeys(("set_cuda_allocator", "*_device_allocator"), _ALLOCATORS),
+    **dict.fromkeys(("*et_mempool_release_threshold", "get_mempool_used_mem_*"), _POOLS),
+    **dict.fromkeys(("ScopedMemoryTracker", "print_memory_report"), "tracking of allocations; see Tape.memory()"),
+    **dict.fromkeys(("map_cuda_device", "unmap_cuda_device"), "other names of devices; use sim.get_device('cuda:0')"),
+    **dict.fromkeys(("cuda_profiler_start", "cuda_profiler_stop", "ScopedCudaProfiler"), _PROFILER),
+    **dict.fromkeys(("get_cuda_kernel_properties", "get_cuda_max_cluster_dim"), "properties of compiled kernels"),
+    "bfloat16": "bfloat16; use sim.float16 or float32",
+}
+"""Names of Warp for what is not supported: what that is, and what to write instead."""
+WARP: Mapping[str, str] = {
+    "sim": "models are built by sim.ModelBuilder, and moved by sim.SolverXPBD",
+    "context": "see sim.config, sim.get_device() and sim.set_num_threads(n)",
     "from_ptr": "write sim.array(ptr=..., shape=..., dtype=...)",
-    **dict.fromkeys(
-        ("indexedarray*", "fabricarray*", "indexedfabricarray*"),
-        "pass the indices as an array, and write a[index[i]] in the kernel",
-    ),
     "select": "write sim.where(cond, if_true, if_false)",
-    "func_native": f"snippets of C++ or CUDA {_LATER}; write it with @sim.func",
-    **dict.fromkeys(("jax_kernel", "jax_callable"), "write sim.from_jax(a) and sim.to_jax(a)"),
     **dict.fromkeys(("svd3x3", "eig3x3"), "write sim.svd3(m), sim.eig3(m)"),
-    "map": "write a @sim.kernel, and sim.launch",
     "autograd_*": "see sim.autograd",
 }
 """Names of Warp that this package does not have."""

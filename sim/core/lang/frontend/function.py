@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -49,6 +49,8 @@ class Function:
         self.adjoint: Function | None = None
         self.separator: Function | None = None
         self.earlier: Function | None = None  # of this name with other argument types: see `func`
+        self.synonyms: Mapping[str, str] = {}  # other names of parameters
+        self.outputs = 0  # variables that a call may name behind the arguments, instead of taking results
         self.internal = (python.__module__ or "").startswith(_INTERNAL)
         self.traces: dict[Any, Any] = {}  # by argument types: see `captures.remembered`
         self._annotations = annotations

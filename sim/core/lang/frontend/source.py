@@ -9,10 +9,12 @@ import linecache
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from itertools import pairwise
+from types import CodeType
+from typing import Any
 
 from sim.core.lang.errors import KernelError, Span
-from sim.core.lang.types import Scalar, Type, as_type, float32
+from sim.core.lang.types import Scalar, Type, as_type, float32, is_open
 
 MISSING = inspect.Parameter.empty
 _PACKAGE = __name__.partition(".")[0]
@@ -125,6 +127,43 @@ def _parse_block(lines: list[str], first: int) -> tuple[int, ast.stmt] | None:
         return None
 
 
+class LambdaSource(FunctionSource):
+    """A lambda, as a definition that returns its expression."""
+
+    def __init__(self, python: Callable[..., Any]) -> None:
+        code = python.__code__
+        self.file, self.name, self.offset = code.co_filename, "lambda", 0
+        linecache.checkcache(self.file)
+        self._lines = linecache.getlines(self.file, python.__globals__)
+        if not self._lines:
+            raise KernelError("the source text of a lambda cannot be read", Span(self.file, code.co_firstlineno))
+        self.node = _lambda_as_function(self._lines, code)
+
+
+def _lambda_as_function(lines: list[str], code: CodeType) -> ast.FunctionDef:
+    """The lambda in the file that stands where its code says."""
+    span = Span(code.co_filename, code.co_firstlineno, 1, lines[code.co_firstlineno - 1].rstrip())
+    try:
+        tree = ast.parse("".join(lines))
+    except SyntaxError:
+        raise KernelError("the source text of a lambda cannot be parsed", span, "write a `def`") from None
+    here = [n for n in ast.walk(tree) if isinstance(n, ast.Lambda) and n.lineno == code.co_firstlineno]
+    if len(here) > 1:  # by the columns of its instructions
+        columns = {(line, column) for line, _, column, _ in code.co_positions() if line and column is not None}
+        here = [n for n in here if any(_within(n.body, *place) for place in columns)]
+        here = here[-1:] if all(_within(a.body, b.lineno, b.col_offset) for a, b in pairwise(here)) else here
+    if len(here) != 1:
+        raise KernelError("several lambdas in one line: which is meant is not known", span, "write a `def`")
+    body = ast.copy_location(ast.Return(here[0].body), here[0].body)
+    made = ast.FunctionDef(name="lambda", args=here[0].args, body=[body], decorator_list=[], returns=None)
+    return ast.fix_missing_locations(ast.copy_location(made, here[0]))
+
+
+def _within(node: ast.expr, line: int, column: int) -> bool:
+    end = (node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
+    return (node.lineno, node.col_offset) <= (line, column) < end
+
+
 class Scope:
     """The names that a function sees outside of itself: its closure, its module, Python's builtins."""
 
@@ -234,7 +273,7 @@ def signature(
 
 def annotated_type(spec: Any, real: Scalar) -> Type | None:
     """The type that an annotation stands for; None where any type will do."""
-    if spec is None or spec is Any or spec is tuple or spec is Callable or isinstance(spec, TypeVar):
+    if spec is None or spec is Any or spec is tuple or spec is Callable or is_open(spec):
         return None
     if spec is float:
         return real

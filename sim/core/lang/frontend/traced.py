@@ -81,11 +81,37 @@ class LocalArray:
 
 
 @dataclass(frozen=True, eq=False)
+class PointerArray:
+    """An array that a kernel has made of an address; strides [bytes].  See `pointers`."""
+
+    address: Value
+    type: ArrayType
+    shape: tuple[Value, ...]
+    strides: tuple[Value, ...]
+    name = "an array by its address"
+
+
+@dataclass(frozen=True, eq=False)
+class AddressedArray:
+    """An array of one dimension that a structure keeps in memory: where it is shows at run time.  Read by `peek`."""
+
+    name: str
+    type: ArrayType
+    address: Value
+    stride: Value
+    extent: Value
+
+
+AnyMemory: TypeAlias = Value | LocalArray | PointerArray | AddressedArray
+"""What an `ArrayRef` shows: a parameter, a local array, memory by its address."""
+
+
+@dataclass(frozen=True, eq=False)
 class ArrayRef:
     """An array parameter or a local array, or a view of it of `ndim` dimensions: its first `len(index)` dimensions are
     fixed by an index or shown in part (`Axis`), the others are whole."""
 
-    array: Value | LocalArray
+    array: AnyMemory
     index: tuple[Value | Axis, ...] = ()
 
     @property
@@ -105,7 +131,7 @@ class LValue:
     offset: a run-time leaf number that counts from `first` inside of `extent` leaves (a component chosen at run time).
     """
 
-    array: Value | LocalArray
+    array: AnyMemory
     index: tuple[Value, ...]
     type: Type
     first: int = 0
@@ -270,8 +296,12 @@ def rebuild(x: TracedValue, values: Iterator[Value]) -> TracedValue:
     return x
 
 
-def extent_of(b: Builder, array: Value | LocalArray, k: int) -> Value:
+def extent_of(b: Builder, array: AnyMemory, k: int) -> Value:
     """The extent of dimension k of an array."""
+    if isinstance(array, PointerArray):
+        return array.shape[k]
+    if isinstance(array, AddressedArray):
+        return array.extent
     return b.const(array.shape[k], int32) if isinstance(array, LocalArray) else b.shape(array, k)
 
 

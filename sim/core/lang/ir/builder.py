@@ -10,7 +10,7 @@ import numpy as np
 from sim.core.lang.errors import Span
 from sim.core.lang.ir.core import Block, Op, Value, element_leaves, open_builders
 from sim.core.lang.ir.table import OPS, ROWS, OpDef
-from sim.core.lang.types import Scalar, Type, bool_, int32
+from sim.core.lang.types import Scalar, Type, bool_, int32, uint64
 
 
 class Builder:
@@ -194,6 +194,15 @@ class Builder:
 
     def tid(self, axis: int) -> Value:
         return self.leaf_op("tid", (), int32, axis=axis)
+
+    def address(self, array: Value) -> Value:
+        return self.leaf_op("address", (array,), uint64)
+
+    def load_at(self, address: Value, kind: Scalar) -> Value:
+        return self.append(Op("load_at", [address], [Value(kind)])).results[0]
+
+    def store_at(self, address: Value, value: Value) -> None:
+        self.append(Op("store_at", [address, value], []))
 
     def shape(self, array: Value, axis: int) -> Value:
         return self.leaf_op("shape", (array,), int32, axis=axis)

@@ -63,6 +63,8 @@ class _Forwarding:
             elif op.regions:
                 self.enter(op, env, known)
             else:
+                if op.name == "store_at":
+                    known.clear()
                 copy_op(self.b, op, env)
         return [env.get(v, v) for v in block.yields]
 

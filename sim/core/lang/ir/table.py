@@ -156,6 +156,10 @@ STRUCTURAL = {row.name: row for row in (
     # axis -1: the linear index of the thread
     Structural("tid", "{axis} -> int32", free=True),
     Structural("shape", "array {axis} -> int32", free=True),
+    # memory by its address, of which nothing else is known: such kernels have no derivative
+    Structural("address", "array -> uint64", free=True),
+    Structural("load_at", "address -> value", effect=True),
+    Structural("store_at", "address, value", effect=True),
     # what a structure keeps at this address (uint64): constant while the launch runs, and not differentiated
     Structural("peek", "address -> value"),
     # storage of one thread (bounded: checkpoints of loops)

@@ -6,9 +6,11 @@ primitives of the op table (sin, sqrt, floor, ...) need no entry here.
 
 from __future__ import annotations
 
+from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.tracing.operators import OPERATORS
 from sim.core.lang.library import (
     decompose,
+    dense,
     intersect,
     matrix,
     noise,
@@ -22,7 +24,19 @@ from sim.core.lang.library import (
 )
 from sim.core.lang.library.export import LIBRARY, RANDOM
 
-__all__ = ["LIBRARY", "RANDOM", "decompose", "intersect", "noise", "rand", "scalar", "search", "special", "vector"]
+__all__ = [
+    "LIBRARY",
+    "RANDOM",
+    "decompose",
+    "dense",
+    "intersect",
+    "noise",
+    "rand",
+    "scalar",
+    "search",
+    "special",
+    "vector",
+]
 
 OPERATORS.update(
     {
@@ -33,3 +47,33 @@ OPERATORS.update(
         ("mul", "transform", "transform"): transform.transform_multiply,
     }
 )
+
+SYNONYMS = {
+    "determinant inverse inverse_approx trace transpose": {"a": "m"},
+    "diag": {"vec": "d"},
+    "skew": {"vec": "a"},
+    "get_diag quat_from_matrix": {"mat": "m"},
+    "eig3 qr3 svd2 svd3": {"A": "a"},
+    "erfinv erfcinv": {"x": "p"},
+    "isfinite isinf isnan": {"a": "x"},
+    "smoothstep": {"a": "edge0", "b": "edge1"},
+    "spatial_bottom spatial_top": {"svec": "a"},
+    "noise pnoise curlnoise": {"xy": "x", "xyz": "x", "xyzt": "x"},
+    "quat_inverse quat_to_axis_angle quat_to_matrix quat_rotate quat_rotate_inv": {"quat": "q", "vec": "x"},
+    "transform_get_rotation transform_get_translation transform_inverse": {"xform": "t"},
+    "transform_point": {"xform": "t", "mat": "t", "point": "x"},
+    "transform_vector": {"xform": "t", "mat": "t", "vec": "x"},
+}
+"""What Warp calls parameters, where that is not our name."""
+OUTPUTS = {"eig3": 2, "qr3": 2, "quat_to_axis_angle": 2, "svd2": 3, "svd3": 3}
+"""Functions that Warp has in a second form too, `svd3(a, u, s, v)`: how many variables they assign to."""
+
+for _names, _synonyms in SYNONYMS.items():
+    for _name in _names.split():
+        _function = LIBRARY[_name]
+        assert isinstance(_function, Function)
+        _function.synonyms = _synonyms
+for _name, _count in OUTPUTS.items():
+    _function = LIBRARY[_name]
+    assert isinstance(_function, Function)
+    _function.outputs = _count

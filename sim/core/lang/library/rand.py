@@ -16,6 +16,7 @@ from typing import Any
 from sim.core.lang.frontend.builtins import abs, cos, exp, floor, log, sin, sqrt, where
 from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.frontend.traced import Keywords, Positional
+from sim.core.lang.frontend.tracing.assignments import assign
 from sim.core.lang.frontend.tracing.calls import call_function
 from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.frontend.tracing.registry import Builtin
@@ -229,18 +230,20 @@ def _poisson(state, lam):
 
 
 def _drawing(name: str, function: Function, doc: str) -> Builtin:
-    """A builtin that calls `function(state, ...) -> (state, result)` and assigns the new state to its variable."""
+    """A builtin that calls `function(state, ...) -> (state, result)` and assigns the new state where it came from."""
 
-    def handler(t: Context, node: ast.Call, args: Positional, kwargs: Keywords) -> Any:
-        place = node.args[0] if node.args else None
-        if not isinstance(place, ast.Name) or place.id not in t.env:
+    def handler(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> Any:
+        place = node.args[0] if isinstance(node, ast.Call) and node.args else None
+        known = isinstance(place, ast.Name) and place.id in t.env
+        if isinstance(node, ast.Call) and not known and not isinstance(place, (ast.Subscript, ast.Attribute)):
             raise t.error(
                 node,
                 f"{name} advances its state, so it needs a local variable as its first argument",
                 f"write `state = rand_init(seed, i)`, then `{name}(state)`",
             )
         state, result = call_function(t, function, args, kwargs, node)
-        t.env[place.id] = state
+        if place is not None:  # and the call is in a kernel: outside of them the state is a value
+            assign(t, place, state)
         return result
 
     return public(Builtin(name, handler, doc), RANDOM)

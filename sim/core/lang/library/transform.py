@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.frontend.traced import Keywords, Positional
@@ -49,8 +50,11 @@ def _with_rotation(t, q):
     return _transform(transform_get_translation(t), q)
 
 
-def _setter(name: str, function: Function, doc: str) -> Builtin:
-    """A builtin that assigns `function(t, value)` to the variable t."""
+def _setter(name: str, part: str, function: Function, doc: str) -> Builtin:
+    """A builtin that assigns `function(t, value)` to the variable t; on the host it changes the part of a value."""
+
+    def on_host(t: Any, value: Any) -> None:
+        setattr(t, part, value)
 
     def handler(t: Context, node: ast.Call, args: Positional, kwargs: Keywords) -> None:
         place = node.args[0] if node.args else None
@@ -62,11 +66,11 @@ def _setter(name: str, function: Function, doc: str) -> Builtin:
             )
         t.env[place.id] = call_function(t, function, args, kwargs, node)
 
-    return public(Builtin(name, handler, doc))
+    return public(Builtin(name, handler, doc, host=on_host))
 
 
-transform_set_translation = _setter("transform_set_translation", _with_translation, "Sets the translation p of t.")
-transform_set_rotation = _setter("transform_set_rotation", _with_rotation, "Sets the rotation q of t.")
+transform_set_translation = _setter("transform_set_translation", "p", _with_translation, "Sets the translation p of t.")
+transform_set_rotation = _setter("transform_set_rotation", "q", _with_rotation, "Sets the rotation q of t.")
 
 
 @export

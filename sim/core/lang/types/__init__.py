@@ -14,6 +14,7 @@ from sim.core.lang.types.base import Quaternion as Quaternion
 from sim.core.lang.types.base import Scalar as Scalar
 from sim.core.lang.types.base import Transformation as Transformation
 from sim.core.lang.types.base import Type as Type
+from sim.core.lang.types.base import TypePattern as TypePattern
 from sim.core.lang.types.base import Vector as Vector
 from sim.core.lang.types.base import alignment as alignment
 from sim.core.lang.types.base import array_type as array_type
@@ -30,6 +31,7 @@ from sim.core.lang.types.base import int8 as int8
 from sim.core.lang.types.base import int16 as int16
 from sim.core.lang.types.base import int32 as int32
 from sim.core.lang.types.base import int64 as int64
+from sim.core.lang.types.base import is_open as is_open
 from sim.core.lang.types.base import leaves_of as leaves_of
 from sim.core.lang.types.base import matrix as matrix
 from sim.core.lang.types.base import numpy_dtype as numpy_dtype
@@ -48,6 +50,9 @@ from sim.core.lang.types.evaluation import host as host
 from sim.core.lang.types.evaluation import operation as operation
 from sim.core.lang.types.evaluation import provide_host as provide_host
 from sim.core.lang.types.names import NAMED as NAMED
+from sim.core.lang.types.names import AnyScalar as AnyScalar
+from sim.core.lang.types.names import Float as Float
+from sim.core.lang.types.names import Int as Int
 from sim.core.lang.types.names import float_types as float_types
 from sim.core.lang.types.names import int_types as int_types
 from sim.core.lang.types.names import is_composite as is_composite

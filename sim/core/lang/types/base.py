@@ -34,6 +34,10 @@ class Type:
         """`isinstance(value, vec3)`: whether a host value has this type."""
         return type_of_value(value, float32) is self if not isinstance(value, (int, float)) else False
 
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+        """`class Point(vec3)`: another name for the type."""
+        return (type(self()),)  # type: ignore[operator]
+
     def __reduce__(self) -> Any:
         return (_restore, (self.name,)) if self.name in _NAMED else object.__reduce__(self)
 
@@ -267,28 +271,50 @@ def _intern(cls: Callable[..., T], *key: Any) -> T:
     return found
 
 
+class TypePattern(Type):
+    """A type with something left open, for annotations: `vector(length=Any, dtype=Any)`."""
+
+    def __init__(self, kind: str, *given: Any) -> None:
+        self.name = f"{kind}<{', '.join(getattr(x, '__name__', str(x)) for x in given)}>"
+
+
+def is_open(spec: Any) -> bool:
+    """Whether a type, length or extent is left open: `Any` or a TypeVar."""
+    return spec is Any or isinstance(spec, (TypeVar, TypePattern))
+
+
 def vector(length: int, dtype: Any = float) -> Vector:
-    """The vector type of any length: `vector(length=6, dtype=sim.float64)`."""
+    """The vector type of any length: `vector(length=6, dtype=sim.float64)`; `Any` leaves open."""
+    if is_open(length) or is_open(dtype):
+        return _intern(TypePattern, "vector", length, dtype)  # type: ignore[return-value]
     return _intern(Vector, int(length), as_scalar(dtype))
 
 
 def matrix(shape: tuple[int, int], dtype: Any = float) -> Matrix:
-    """The matrix type of any shape: `matrix(shape=(2, 3), dtype=float)`."""
+    """The matrix type of any shape: `matrix(shape=(2, 3), dtype=float)`; `Any` leaves open."""
+    if len(shape) != 2:
+        raise ValueError(f"the shape of a matrix is (rows, columns), not {shape}")
+    if any(map(is_open, (*shape, dtype))):
+        return _intern(TypePattern, "matrix", *shape, dtype)  # type: ignore[return-value]
     return _intern(Matrix, int(shape[0]), int(shape[1]), as_scalar(dtype))
 
 
 def quaternion(dtype: Any = float) -> Quaternion:
+    if is_open(dtype):
+        return _intern(TypePattern, "quaternion", dtype)  # type: ignore[return-value]
     return _intern(Quaternion, as_scalar(dtype))
 
 
 def transformation(dtype: Any = float) -> Transformation:
+    if is_open(dtype):
+        return _intern(TypePattern, "transformation", dtype)  # type: ignore[return-value]
     return _intern(Transformation, as_scalar(dtype))
 
 
 def array_type(dtype: Any, ndim: int = 1) -> ArrayType:
     if not 1 <= ndim <= 4:
         raise ValueError(f"an array has 1 to 4 dimensions, not {ndim}")
-    return _intern(ArrayType, None if dtype is Any or dtype is None else as_type(dtype), ndim)
+    return _intern(ArrayType, None if dtype is None or is_open(dtype) else as_type(dtype), ndim)
 
 
 _PYTHON: dict[Any, Type] = {float: float32, int: int32, bool: bool_}

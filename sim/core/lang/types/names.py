@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from sim.core.lang.types.base import (
     FLOATS,
@@ -36,6 +36,7 @@ from sim.core.lang.types.base import (
     vector,
 )
 from sim.core.lang.types.structs import HostStruct, Struct
+from sim.core.lang.types.values import HostClass
 
 _INTEGERS = {
     "b": int8, "ub": uint8, "s": int16, "us": uint16, "i": int32, "ui": uint32, "l": int64, "ul": uint64,
@@ -69,6 +70,12 @@ def public_name(kind: Type) -> str:
 
 
 # ------------------------------------------------------------------------------------------------ Warp's questions
+Int = TypeVar("Int")
+"""In annotations: any integer type, as `Any` for what follows from it."""
+Float = TypeVar("Float")
+"""In annotations: any floating-point type."""
+AnyScalar = TypeVar("AnyScalar")
+"""In annotations: any integer or floating-point type (Warp: Scalar)."""
 int_types = INTEGERS
 float_types = FLOATS
 scalar_types = (*INTEGERS, *FLOATS)
@@ -80,6 +87,8 @@ def _type(spec: Any) -> Type | None:
     """The type that something names; None for anything else, values among it."""
     if isinstance(spec, Type):
         return spec
+    if isinstance(spec, HostClass):
+        return getattr(spec, "_sim_type_", None)
     return as_type(spec) if spec in (int, float, bool) else None
 
 

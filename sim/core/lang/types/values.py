@@ -90,7 +90,39 @@ class HostOperators:
         return operation("abs", self)
 
 
-class HostNumber(HostOperators):
+class HostClass(type):
+    """Classes of host values: each type has its own, so that `type(v)` says the type, equals it, and is called as it.
+
+    `Composite(kind, data)` makes a value of the class of `kind`.
+    """
+
+    def __call__(cls, *args: Any, **named: Any) -> Any:
+        kind = getattr(cls, "_sim_type_", None)
+        if kind is not None:
+            return kind(*args, **named)
+        return type.__call__(class_of(args[0], cls), *args, **named)
+
+    def __eq__(cls, other: object) -> bool:
+        return other is cls or (other is not None and other is getattr(cls, "_sim_type_", None))
+
+    def __hash__(cls) -> int:
+        return hash(getattr(cls, "_sim_type_", None)) or type.__hash__(cls)
+
+    def __getattr__(cls, name: str) -> Any:
+        if name in _OF_TYPE:
+            return getattr(cls._sim_type_, name)
+        raise AttributeError(f"type object '{cls.__name__}' has no attribute '{name}'")
+
+
+def class_of(kind: Any, base: HostClass) -> HostClass:
+    """The class of the host values of a type."""
+    found: HostClass | None = kind.__dict__.get("host_class")
+    if found is None:
+        found = kind.host_class = HostClass(kind.__name__, (base,), {"_sim_type_": kind, "__slots__": ()})
+    return found
+
+
+class HostNumber(HostOperators, metaclass=HostClass):
     """A number of a scalar type, `float16(1.5)`; in arithmetic and as a constant of a kernel it keeps that type."""
 
     type: Scalar
@@ -150,7 +182,7 @@ class HostNumber(HostOperators):
         return f"{self.type.name}({self.value})"
 
     def __reduce__(self) -> Any:
-        return (type(self), (self.type, self.value))
+        return (self.type, (self.value,))
 
 
 class HostInteger(HostNumber):
@@ -162,7 +194,7 @@ class HostInteger(HostNumber):
         return int(self.value)
 
 
-class Composite(HostOperators):
+class Composite(HostOperators, metaclass=HostClass):
     """A vector, matrix, quaternion or transform on the host: `type` and NumPy `data` of the type's shape."""
 
     type: Homogeneous
@@ -176,7 +208,7 @@ class Composite(HostOperators):
     @classmethod
     def over(cls, kind: Homogeneous, data: np.ndarray) -> Composite:
         """The value whose components are this memory."""
-        made = cls.__new__(cls)
+        made: Composite = object.__new__(class_of(kind, Composite))  # type: ignore[arg-type]
         made.__dict__.update(type=kind, data=data)
         return made
 

@@ -1,4 +1,4 @@
-"""Where time goes: kernel by kernel (`profile`), or of a piece of the program (`ScopedTimer`)."""
+"""Where time goes, kernel by kernel."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any
 
 from sim.core import config
@@ -120,30 +119,3 @@ def timed(name: str, nbytes: int, action: Callable[[], None]) -> None:
     begun = time.perf_counter()
     action()
     open_profiles[-1].add(name, time.perf_counter() - begun, nbytes)
-
-
-class ScopedTimer:
-    """`with sim.ScopedTimer("solve") as t: ...` prints how long the block took; `t.elapsed` [ms] afterwards.
-
-    active: False does nothing.  print: False is silent.  dict: name -> list of times [ms], to which this one is added.
-    """
-
-    def __init__(
-        self, name: str, active: bool = True, print: bool = True, dict: dict[str, list[float]] | None = None
-    ) -> None:
-        self.name, self.active, self.print, self.times, self.elapsed = name, active, print, dict, 0.0
-
-    def __enter__(self) -> ScopedTimer:
-        self._begun = time.perf_counter()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if not self.active:
-            return
-        self.elapsed = 1e3 * (time.perf_counter() - self._begun)
-        if self.times is not None:
-            self.times.setdefault(self.name, []).append(self.elapsed)
-        if self.print:
-            print(f"{self.name} took {self.elapsed:.2f} ms")

@@ -15,8 +15,12 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from sim.core.lang.errors import GradientError
+from sim.core.lang.frontend.constructors import array as array_by_its_address
+from sim.core.lang.frontend.tracing.registry import in_kernels
 from sim.core.lang.references import indexed_array_type
-from sim.core.lang.types import Type, array_type, as_type, int32, size_of
+from sim.core.lang.types import Type, array_type, as_type, int32, scalar_of, size_of
+from sim.core.runtime.ambient import recording
 from sim.core.runtime.ambient.stacks import anywhere
 from sim.core.runtime.arrays.host_side import HostSide
 from sim.core.runtime.arrays.operations import (
@@ -40,7 +44,7 @@ from sim.core.runtime.arrays.placement import (
     in_fresh_memory,
     in_host_memory,
 )
-from sim.core.runtime.arrays.views import indexed, normal_keys, reshaped, transposed, viewed_as
+from sim.core.runtime.arrays.views import indexed, normal_keys, reshaped, transposed, viewed_as, with_elements
 from sim.core.runtime.compiled.argument_packing import layout_flags_of, slots_of
 from sim.core.runtime.devices.device import Device, DeviceLike, get_device
 from sim.core.runtime.memory.buffer import Buffer, retaining
@@ -113,7 +117,7 @@ class array(HostSide):  # noqa: N801  Warp's name
         if ptr is not None:
             made = make_array(*at_pointer(ptr, dtype, shape, strides, device, capacity, deleter))
         elif data is None and shape is not None:
-            made = make_array(*in_fresh_memory(shape, float if dtype is None else dtype, device, True, pinned, strides))
+            made = fresh(shape, float if dtype is None else dtype, device, False, True, pinned, strides)
         elif isinstance(data, (array, indexedarray)):
             made = _from_array(data, dtype, device, copy, requires_grad)
         elif copy:
@@ -124,7 +128,7 @@ class array(HostSide):  # noqa: N801  Warp's name
             made = made.reshape(shape)
         if ndim is not None and made.ndim != ndim:
             raise ValueError(f"data of shape {made.shape} of {made.dtype} has {made.ndim} dimensions, not {ndim}")
-        if requires_grad:
+        if requires_grad and differentiable(made.dtype):  # as in Warp one may ask: integers have no gradient
             made.requires_grad = True
         if grad is not None:
             made.grad = grad
@@ -284,6 +288,9 @@ class array(HostSide):  # noqa: N801  Warp's name
         values = np.array2string(self.numpy(), separator=", ", prefix="array(", threshold=100)
         grad = ", requires_grad=True" if self.requires_grad else ""
         return f"array({values}, shape={self.shape}, dtype={self.dtype}, device={self.device}{grad})"
+
+
+in_kernels(array_by_its_address)(array)
 
 
 class array1d(array):  # noqa: N801
@@ -513,13 +520,19 @@ def make_array(buffer: Buffer, offset: int, shape: tuple[int, ...], strides: tup
 
 
 def fresh(
-    shape: ShapeLike, dtype: DType, device: DeviceLike, requires_grad: bool, zero: bool, pinned: bool = False
+    shape: ShapeLike,
+    dtype: DType,
+    device: DeviceLike,
+    requires_grad: bool,
+    zero: bool,
+    pinned: bool = False,
+    strides: Sequence[int] | None = None,
 ) -> array:
-    """An array in new packed memory; undefined content unless `zero`."""
-    made = make_array(*in_fresh_memory(shape, dtype, device, zero, pinned))
+    """An array in new memory, packed where no `strides` are given; undefined content unless `zero`."""
+    made = make_array(*in_fresh_memory(shape, dtype, device, zero, pinned, strides))
     if zero and anywhere:
         refill_fresh(made)
-    if requires_grad:
+    if requires_grad and differentiable(made.dtype):
         made.requires_grad = True
     return made
 
@@ -544,18 +557,34 @@ def clone(src: AnyArray, device: DeviceLike = None, requires_grad: bool | None =
 
 
 def _from_array(src: AnyArray, dtype: DType, device: DeviceLike, copy: bool, requires_grad: bool | None) -> array:
+    kind = src.dtype if dtype is None else as_type(dtype)
+    if scalar_of(kind) is not scalar_of(src.dtype):
+        return _converted(src, kind, device, copy)
     if isinstance(src, indexedarray):
         if not copy:
             raise ValueError("the elements of an indexedarray do not lie in order; use copy=True")
-        whole = clone(src, device, requires_grad)
+        src = clone(src, device, requires_grad)
     elif copy:
-        whole = src if dtype is None or as_type(dtype) is src.dtype else src.view(dtype)
+        whole = src if kind is src.dtype else make_array(*with_elements(src, kind))
         return clone(whole, device, requires_grad)
     elif get_device(device) is not src.device:
         raise ValueError(f"an array on {src.device} cannot be shared with {get_device(device)}; use copy=True")
-    else:
-        whole = make_array(src.buffer, src.offset, src.shape, src.strides, src.dtype)
-    return whole if dtype is None or as_type(dtype) is src.dtype else whole.view(dtype)
+    elif kind is src.dtype:
+        return make_array(src.buffer, src.offset, src.shape, src.strides, src.dtype)
+    return src if kind is src.dtype else make_array(*with_elements(src, kind))
+
+
+def _converted(src: AnyArray, kind: Type, device: DeviceLike, copy: bool) -> array:
+    """The values of an array as those of another scalar type: data, without gradient."""
+    if not copy:
+        raise ValueError(f"{src.dtype} elements are not elements of {kind}; use copy=True, or x.view(dtype)")
+    if recording.current() is not None and src.requires_grad:
+        raise GradientError(
+            f"array(x, dtype={kind}) of an array of {src.dtype} with a gradient converts values: the gradient would be"
+            " lost",
+            hint="convert in a kernel, or before the tape records",
+        )
+    return _from_data(src.numpy(), kind, device, False)
 
 
 def _from_data(data: HostData, dtype: DType, device: DeviceLike, pinned: bool) -> array:

@@ -9,14 +9,14 @@ import numpy as np
 
 from sim.core.lang.frontend.constructors import zeros as zeros_of_a_thread
 from sim.core.lang.frontend.tracing.registry import Refusal, in_kernels
-from sim.core.lang.types import as_type
+from sim.core.lang.types import Scalar, as_type
 from sim.core.lang.types import from_numpy as scalar_from_numpy
 from sim.core.runtime.arrays.array import AnyArray, array, fresh, indexedarray, like, make_array, transfer
 from sim.core.runtime.arrays.operations import refill_fresh
 from sim.core.runtime.arrays.placement import DType, ShapeLike, as_shape
 from sim.core.runtime.devices.device import DeviceLike, get_device
 from sim.core.runtime.memory import dlpack
-from sim.core.runtime.memory.elements import HostData, element_value, infer_type
+from sim.core.runtime.memory.elements import HostData, element_value, type_of_element
 
 _MAKES_AN_ARRAY = Refusal(
     "makes an array",
@@ -26,34 +26,36 @@ _MAKES_AN_ARRAY = Refusal(
 
 @in_kernels(zeros_of_a_thread)
 def zeros(
-    shape: ShapeLike,
+    shape: ShapeLike | None = None,
     dtype: DType = float,
     device: DeviceLike = None,
     requires_grad: bool = False,
     pinned: bool = False,
     retain_grad: bool = False,
+    n: int | None = None,
 ) -> array:
     """Zeros.
 
     pinned: memory of the CPU from which and to which `copy` works on the stream of a GPU, while the host goes on: what
     a copy reads must stay as it is, and what it writes is there, when the stream has been waited for.  Plain memory
     where there is no GPU.
-    retain_grad: see `array.retain_grad`.
+    retain_grad: see `array.retain_grad`.  n: an older name for a shape of one dimension.
     """
-    return _retaining(fresh(shape, dtype, device, requires_grad, zero=True, pinned=pinned), retain_grad)
+    return _retaining(fresh(_given(shape, n), dtype, device, requires_grad, zero=True, pinned=pinned), retain_grad)
 
 
 @in_kernels(_MAKES_AN_ARRAY)
 def empty(
-    shape: ShapeLike,
+    shape: ShapeLike | None = None,
     dtype: DType = float,
     device: DeviceLike = None,
     requires_grad: bool = False,
     pinned: bool = False,
     retain_grad: bool = False,
+    n: int | None = None,
 ) -> array:
     """Memory whose content is undefined.  pinned, retain_grad: see `zeros`."""
-    return _retaining(fresh(shape, dtype, device, requires_grad, zero=False, pinned=pinned), retain_grad)
+    return _retaining(fresh(_given(shape, n), dtype, device, requires_grad, zero=False, pinned=pinned), retain_grad)
 
 
 @in_kernels(_MAKES_AN_ARRAY)
@@ -66,13 +68,21 @@ def full(
     pinned: bool = False,
     retain_grad: bool = False,
 ) -> array:
-    """Every element `value`, which also gives the type if `dtype` does not.  pinned, retain_grad: see `zeros`."""
-    kind = infer_type(value) if dtype is None else as_type(dtype)
+    """Every element `value`, which also gives the type if `dtype` does not: lists and NumPy data that of a vector or
+    matrix, of numbers of `dtype` if that is a scalar.  pinned, retain_grad: see `zeros`."""
+    named = None if dtype in (None, Any) else as_type(dtype)
+    kind = type_of_element(value, named) if named is None or isinstance(named, Scalar) else named
     made = fresh(shape, kind, device, requires_grad, zero=False, pinned=pinned)
     content = element_value(value, kind)
     made.device.write(made, content)
     refill_fresh(made, content)
     return _retaining(made, retain_grad)
+
+
+def _given(shape: ShapeLike | None, n: int | None) -> ShapeLike:
+    if shape is None and n is None:
+        raise TypeError("a new array needs a shape")
+    return n if shape is None and n is not None else shape  # type: ignore[return-value]
 
 
 def _retaining(made: array, wanted: bool) -> array:
@@ -83,15 +93,16 @@ def _retaining(made: array, wanted: bool) -> array:
 
 @in_kernels(_MAKES_AN_ARRAY)
 def ones(
-    shape: ShapeLike,
+    shape: ShapeLike | None = None,
     dtype: DType = float,
     device: DeviceLike = None,
     requires_grad: bool = False,
     pinned: bool = False,
     retain_grad: bool = False,
+    n: int | None = None,
 ) -> array:
     """Ones, in every component.  pinned, retain_grad: see `zeros`."""
-    return full(shape, 1, dtype, device, requires_grad, pinned, retain_grad)
+    return full(_given(shape, n), 1, dtype, device, requires_grad, pinned, retain_grad)
 
 
 def zeros_like(src: AnyArray, device: DeviceLike = None, requires_grad: bool | None = None) -> array:
@@ -163,6 +174,20 @@ def from_numpy(
     """An array of NumPy data; `copy=False` shares the memory."""
     made: array = array(data, dtype=dtype, shape=shape, device=device, requires_grad=requires_grad, copy=copy)
     return made
+
+
+def dtype_from_numpy(numpy_dtype: Any) -> Scalar:
+    """The scalar type that is this type of NumPy.  Raises TypeError where there is none."""
+    return scalar_from_numpy(np.dtype(numpy_dtype))
+
+
+def dtype_to_numpy(dtype: DType) -> type[np.generic]:
+    """The type of NumPy that is this scalar type.  Raises TypeError for vectors, structs, ..."""
+    kind = as_type(dtype)
+    if not isinstance(kind, Scalar):
+        raise TypeError(f"{kind} is no scalar type; NumPy has its numbers in further dimensions")
+    numpy_type: type[np.generic] = kind.np.type
+    return numpy_type
 
 
 def from_dlpack(source: Any, dtype: DType = None) -> array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,7 +16,7 @@ from sim.core.runtime.arrays.placement import DType
 from sim.core.runtime.devices.device import Device
 from sim.core.runtime.memory import dlpack
 from sim.core.runtime.memory.buffer import Buffer, before_write
-from sim.core.runtime.memory.elements import python_values
+from sim.core.runtime.memory.elements import element, python_values
 
 
 class HostSide:
@@ -55,6 +56,17 @@ class HostSide:
             view.flags.writeable = False
             return view
         return np.ndarray(view.shape, view.dtype, memory, self.offset, view.strides) if self.size else view
+
+    def cptr(self) -> Any:
+        """The address as a pointer of `ctypes`, to the numbers of vectors and to the fields of structs.
+
+        Raises TypeError for memory of a GPU and for elements that do not lie packed.
+        """
+        if not (self.device.is_cpu and self.is_contiguous):
+            raise TypeError(f"{describe(self)} has no pointer for the host: it must lie packed, on the CPU")
+        self.buffer.share()  # whoever takes the address keeps no view whose end could be seen
+        kind = np.ctypeslib.as_ctypes_type(element(self.dtype)[0])
+        return ctypes.cast(self.buffer.address + self.offset, ctypes.POINTER(kind))
 
     def may_be_written(self) -> bool:
         """Whether no tape minds if others write here from now on; what tapes still need is saved first."""

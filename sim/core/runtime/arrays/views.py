@@ -89,12 +89,26 @@ def viewed_as(a: Operand, dtype: DType) -> Placement:
     inner, inner_strides = element(a.dtype)[1:]
     if inner and kind is scalar_of(a.dtype):  # vectors as their components
         return a.buffer, a.offset, as_shape(a.shape + inner), a.strides + inner_strides, kind
-    if isinstance(kind, Homogeneous) and kind.dtype is a.dtype and len(a.shape) > len(kind.shape):  # and back
+    if isinstance(kind, Homogeneous) and kind.dtype is a.dtype and len(a.shape) >= len(kind.shape):  # and back
         cut = len(a.shape) - len(kind.shape)
-        if a.shape[cut:] == kind.shape and a.strides[cut:] == element(kind)[2]:
-            return a.buffer, a.offset, a.shape[:cut], a.strides[:cut], kind
+        if a.shape[cut:] == kind.shape and a.strides[cut:] == element(kind)[2]:  # all of it: one element
+            return a.buffer, a.offset, a.shape[:cut] or (1,), a.strides[:cut] or (size_of(kind),), kind
     if size_of(kind) != size_of(a.dtype):
         raise ValueError(f"elements of {a.dtype} in shape {a.shape} cannot be viewed as {kind}")
     if a.requires_grad and scalar_of(kind) is not scalar_of(a.dtype):
         raise TypeError(f"{a.dtype} elements with a gradient cannot be viewed as {kind}; clone it without")
     return a.buffer, a.offset, a.shape, a.strides, kind
+
+
+def with_elements(a: Operand, dtype: DType) -> Placement:
+    """The same memory of scalars as vectors or matrices of them, also where the last axis has those of several."""
+    kind = as_type(dtype)
+    if not (isinstance(kind, Homogeneous) and kind.dtype is a.dtype):
+        return viewed_as(a, dtype)
+    if a.shape[-len(kind.shape) :] == kind.shape:
+        return viewed_as(a, dtype)
+    count = len(kind.leaves)
+    if a.shape[-1] % count or not a.is_contiguous:
+        raise ValueError(f"elements of {a.dtype} in shape {a.shape} do not make {kind} elements")
+    outer = a.shape[:-1] if a.shape[-1] == count and len(a.shape) > 1 else (*a.shape[:-1], a.shape[-1] // count)
+    return a.buffer, a.offset, outer, packed_strides(outer, size_of(kind)), kind

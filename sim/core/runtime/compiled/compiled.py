@@ -57,10 +57,15 @@ class Compiled:
         """Operations of one thread, loops counted once; 0 where a launch must not be divided among threads of the CPU:
         its threads meet in memory or in what they print, so that their order shows."""
         ops = list(walk(self.func.body))
-        ordered = any(op.name in ("atomic", "print", "assert") for op in ops)
+        ordered = any(op.name in ("atomic", "print", "assert", "store_at") for op in ops)
         if ordered or self.func.attrs.get("serial") or late_updates(self.func):
             return 0
         return max(len(ops), 1)
+
+    @cached_property
+    def by_address(self) -> bool:
+        """Whether it reads or writes memory by its address, which no analysis sees."""
+        return any(op.name in ("load_at", "store_at") for op in walk(self.func.body))
 
     @cached_property
     def bytes_per_thread(self) -> int:

@@ -93,6 +93,11 @@ class Forward:
     # -- launches
     def run(self, compiled: Compiled, device: Device, dims: tuple[int, ...], args: FlatArguments) -> None:
         """See `MemoryObserver`."""
+        if compiled.by_address:
+            raise GradientError(
+                f"'{compiled.func.name}' works on memory by its address: no derivative can be followed there",
+                hint="pass the arrays as arguments",
+            )
         if capturing() is not None:  # a replay may find tangents where now there are none
             for a in args:
                 if isinstance(a, array) and differentiable(a.dtype):

@@ -178,7 +178,8 @@ def _copied_out(a: array, torch: Torch) -> Tensor:
     return torch.from_numpy(np.array(a.device.numpy(a)))
 
 
-def _jax() -> Any:
+def jax_module() -> Any:
+    """The module `jax`.  Raises SimError where it is not installed."""
     try:
         import jax
     except ImportError:
@@ -191,7 +192,7 @@ def from_jax(values: Any, dtype: Any = None) -> array:
 
     Raises TypeError for anything else, GradientError inside of functions that JAX transforms: no gradient crosses over.
     """
-    jax = _jax()
+    jax = jax_module()
     if isinstance(values, jax.core.Tracer):
         raise GradientError(
             "from_jax inside of a function that JAX differentiates or compiles: there are no values yet, and no"
@@ -209,7 +210,7 @@ def to_jax(a: array) -> Any:
 
     Raises TypeError for structs, and for 64-bit numbers where JAX would shorten them.
     """
-    jax = _jax()
+    jax = jax_module()
     if not isinstance(a, array):
         raise TypeError(f"to_jax takes an array, not a {type(a).__name__}")
     host = np.array(a.device.numpy(a))

@@ -23,6 +23,7 @@ from sim.core.runtime.launch.arguments import Argument, argument_type, flatten_a
 from sim.core.runtime.launch.calls import Call, thread_count
 from sim.core.runtime.launch.hidden import hidden_arguments
 from sim.core.runtime.launch.kernel import Kernel, Specialisation
+from sim.core.runtime.launch.structures import check_addresses
 
 
 def as_dims(dim: Any) -> tuple[int, ...]:
@@ -101,6 +102,8 @@ def bind(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Argument], n_inpu
         flat, together = [*flat, *hidden_arguments(spec, flat)], False
     if not (together and plain):
         target = _common_device(kernel, flat, target, device is not None)
+    if spec.addresses:
+        check_addresses(spec, flat, target)
     return Call(spec, dims, flat, target)
 
 

@@ -3,33 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import count
-from typing import Any, Protocol
-from weakref import WeakValueDictionary
+from typing import Any
 
-from sim.core.lang.frontend.tracing.hidden import HandleKind
+from sim.core.lang.errors import GradientError
 from sim.core.lang.types import ArrayType
 from sim.core.runtime.compiled.argument_packing import FlatArguments, LaunchError
 from sim.core.runtime.launch.kernel import Specialisation
-
-
-class Handled(Protocol):
-    """An object with a handle: its attributes are the parts of `handle_kind`."""
-
-    @property
-    def handle_kind(self) -> HandleKind: ...
-
-
-_objects: WeakValueDictionary[int, Handled] = WeakValueDictionary()
-_free = count(1 << 40, 64)
-"""Numbers that nobody writes by accident."""
-
-
-def new_handle(target: Handled) -> int:
-    """A number by which kernels know the object, as long as it lives."""
-    number = next(_free)
-    _objects[number] = target
-    return number
+from sim.core.runtime.launch.structures import all_structures, structure_at
 
 
 def hidden_arguments(spec: Specialisation, args: FlatArguments) -> Sequence[Any]:
@@ -37,9 +17,9 @@ def hidden_arguments(spec: Specialisation, args: FlatArguments) -> Sequence[Any]
     found: list[Any] = []
     for source, kind, part in spec.hidden:
         number = int(args[source])
-        target = _objects.get(number)
-        if number and (target is None or target.handle_kind is not kind):
-            what = f"that of a {target.handle_kind.name}" if target is not None else "no id of anything that lives"
+        target = structure_at(number)
+        if number and getattr(target, "handle_kind", None) is not kind:
+            what = f"that of a {type(target).__name__}" if target is not None else "no id of anything that lives"
             raise LaunchError(
                 f"'{spec.func.params[source].name}' of kernel '{spec.kernel.name}' is {number}, {what}; expected the"
                 f" `id` of a {kind.name}, which you keep as long as you launch with it"
@@ -47,3 +27,16 @@ def hidden_arguments(spec: Specialisation, args: FlatArguments) -> Sequence[Any]
         nothing = None if isinstance(kind.parts[part], ArrayType) else 0
         found.append(getattr(target, part) if target is not None else nothing)
     return found
+
+
+def refuse_gradients_by_address(spec: Specialisation) -> None:
+    """Raises GradientError where a recorded kernel loads handles, and an object of that kind has arrays with a
+    gradient: what is read by address has no derivative."""
+    for kind in spec.source.attrs["by_address"]:
+        for target in all_structures():
+            if getattr(target, "handle_kind", None) is kind and any(a.requires_grad for a in target.memory):
+                raise GradientError(
+                    f"kernel '{spec.kernel.name}' loads the id of a {kind.name}, and there is one whose arrays have a"
+                    " gradient, which cannot go through a loaded id",
+                    hint=f"pass the id of the {kind.name} as an argument, or make its arrays without requires_grad",
+                )

@@ -20,7 +20,7 @@ from sim.core.lang.frontend.function import Function, local_annotations
 from sim.core.lang.frontend.source import FunctionSource, KernelParameter, annotated_type, caller_locals
 from sim.core.lang.frontend.tracer import trace_kernel
 from sim.core.lang.frontend.tracing.hidden import HiddenParameter
-from sim.core.lang.ir.core import Func, walk
+from sim.core.lang.ir.core import Func, Value, walk
 from sim.core.lang.ir.dce import dce
 from sim.core.lang.ir.inline import inline
 from sim.core.lang.ir.printer import to_text
@@ -83,6 +83,12 @@ class Specialisation:
         return any(op.name == "peek" for op in walk(self.func.body))
 
     @cached_property
+    def addresses(self) -> tuple[int, ...]:
+        """Numbers of the parameters that are addresses of structures."""
+        found = {number_of_base(op.operands[0], self.func) for op in walk(self.func.body) if op.name == "peek"}
+        return tuple(sorted(k for k in found if k is not None))
+
+    @cached_property
     def loads_addresses(self) -> bool:
         """Whether addresses of structures may come from its arrays."""
         return any(op.row.loads and any(r.type is uint64 for r in op.results) for op in walk(self.func.body))
@@ -121,6 +127,13 @@ class Specialisation:
             found = frozenset(number[array] for array in arrays)
             self._reached[sources] = found
         return found
+
+
+def number_of_base(address: Value, func: Func) -> int | None:
+    """Of an address that is a parameter, or so many bytes behind it: the number of the parameter."""
+    while address.op is not None and address.op.name == "add" and address.op.operands[1].const is not None:
+        address = address.op.operands[0]
+    return next((k for k, p in enumerate(func.params) if p is address), None)
 
 
 class Kernel:

@@ -147,6 +147,8 @@ class Launch:
     def launch(self) -> None:
         """Run it, or record it if a tape is open."""
         try:
+            if self._call.spec.hidden:
+                self._look_up_again()
             # The short way (half a microsecond), where nobody takes part: no tape, graph, forward mode or profile is
             # open, and no tape needs what is overwritten.
             if self._prepared is not None and not (
@@ -176,6 +178,14 @@ class Launch:
         except SimError as problem:
             hide_internals(problem)
             raise
+
+    def _look_up_again(self) -> None:
+        """Objects that the kernel knows by a number may have got other arrays."""
+        call = self._call
+        hidden = hidden_arguments(call.spec, call.args)
+        args = [*call.args[: -len(hidden)], *hidden]
+        if any(a is not b for a, b in zip(args, call.args, strict=True)):
+            self._call, self._prepared = Call(call.spec, call.dims, args, call.device), None
 
     def _prepare(self) -> None:
         call = self._call

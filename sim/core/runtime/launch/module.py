@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import Any, Protocol
 
+from sim.core import config
 from sim.core.lang.errors import KernelError, did_you_mean
 from sim.core.lang.frontend.source import own_module
 from sim.core.runtime.devices.device import Device, DeviceLike, get_device, get_devices
@@ -56,7 +57,7 @@ class Module:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.options: dict[str, Any] = dict(OPTIONS)
+        self.options: dict[str, Any] = {**OPTIONS, "enable_backward": config.enable_backward}
         self._kernels: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 
     @property

@@ -9,11 +9,16 @@ from weakref import WeakValueDictionary
 from sim.core.lang.errors import GradientError
 from sim.core.lang.types import uint64
 from sim.core.runtime.arrays.array import array
+from sim.core.runtime.compiled.argument_packing import FlatArguments, LaunchError
+from sim.core.runtime.devices.base_device import Device
 from sim.core.runtime.launch.calls import Call
+from sim.core.runtime.launch.kernel import Specialisation
 
 
 class Structure(Protocol):
     """What has an address that kernels are given."""
+
+    device: Device
 
     @property
     def memory(self) -> Sequence[array]:
@@ -26,6 +31,28 @@ _structures: WeakValueDictionary[int, Structure] = WeakValueDictionary()
 def add_structure(address: int, structure: Structure) -> None:
     """From here on launches that are given this address are known to read the structure."""
     _structures[address] = structure
+
+
+def structure_at(address: int) -> Structure | None:
+    """The structure of this address, if it lives."""
+    return _structures.get(address)
+
+
+def all_structures() -> list[Structure]:
+    """All that live."""
+    return list(_structures.values())
+
+
+def check_addresses(spec: Specialisation, args: FlatArguments, device: Device) -> None:
+    """Raises LaunchError for a number that is no address of a structure on this device: a kernel would read there."""
+    for k in spec.addresses:
+        structure = _structures.get(int(args[k]))
+        if structure is None or structure.device is not device:
+            lies = "no id, or that of one that is gone" if structure is None else f"one on {structure.device}"
+            raise LaunchError(
+                f"'{spec.func.params[k].name}' of kernel '{spec.kernel.name}' is {int(args[k])}, which is {lies};"
+                f" expected the `id` of a HashGrid or Bvh on {device}, which you keep as long as you launch with it"
+            )
 
 
 def structure_memory(call: Call) -> list[array]:

@@ -16,12 +16,15 @@ from sim.core.lang.types import (
     Scalar,
     Struct,
     Type,
+    as_scalar,
     as_type,
     bool_,
     float32,
     from_numpy,
     has_float,
     int32,
+    matrix,
+    vector,
 )
 
 HostData = Any
@@ -89,19 +92,35 @@ def to_host(data: HostData, dtype: Any = None) -> tuple[Type, np.ndarray]:
 
 
 def element_value(value: HostData, kind: Type) -> np.ndarray:
-    """One element of type `kind` from a host value; a scalar fills all components."""
+    """One element of type `kind` from a host value; a scalar fills all components.
+
+    Of bools, what is not zero is true.
+    """
     scalar, inner, _ = element(kind)
     if isinstance(kind, Struct):
         record = _records([value] if isinstance(value, HostStruct) else value, kind) if not _is_zero(value) else None
         if record is not None and record.size != 1:
             raise ValueError(f"expected one {kind.name}, got {record.size}")
         return np.zeros((), kind.np) if record is None else record.reshape(()).copy()
-    host = _convert(_plain(value), scalar)
+    given = _plain(value)
+    host = given.astype(bool) if scalar.kind == "b" and given.dtype.kind in "iuf" else _convert(given, scalar)
     if host.ndim == 0:
         return np.full(inner, host, scalar)
     if host.size == math.prod(inner) and (host.ndim == 1 or host.shape == inner):
         return host.reshape(inner).copy()
     raise ValueError(f"one {kind} has {math.prod(inner)} components, got data of shape {host.shape}")
+
+
+def type_of_element(value: HostData, scalar: Type | None = None) -> Type:
+    """The type of the element that a value is: that of a number, or a vector or matrix for a list or NumPy data.
+
+    scalar: of its numbers, where that is known.
+    """
+    host = np.asarray(value) if not isinstance(value, (HostStruct, Composite)) else None
+    if host is None or host.ndim == 0 or host.ndim > 2:
+        return infer_type(value) if scalar is None else scalar
+    kind = as_scalar(infer_type(value) if scalar is None else scalar)
+    return vector(host.size, kind) if host.ndim == 1 else matrix((host.shape[0], host.shape[1]), kind)
 
 
 def python_values(host: np.ndarray, kind: Type) -> list[Any]:
@@ -165,11 +184,15 @@ def _fit(host: np.ndarray, kind: Type, inner: tuple[int, ...]) -> np.ndarray:
     """Reads the last axes of `host` as the components of `kind`; flat components are accepted."""
     if not inner or host.shape[-len(inner) :] == inner:
         return host
+    while host.ndim > 1 and host.shape[-1] == 1:  # a matrix of one column is a vector
+        host = host[..., 0]
+    if host.shape[-len(inner) :] == inner:
+        return host
     count = math.prod(inner)
     if len(inner) > 1 and host.ndim and host.shape[-1] == count:
         return host.reshape(host.shape[:-1] + inner)
-    if host.ndim == 1 and host.size % count == 0:
-        return host.reshape((-1, *inner))
+    if host.ndim and host.shape[-1] % count == 0:
+        return host.reshape((*host.shape[:-1], host.shape[-1] // count, *inner))
     wanted = ", ".join(["...", *map(str, inner)])
     raise ValueError(f"data of shape {host.shape} does not fit {kind} elements; expected shape ({wanted})")
 

@@ -28,6 +28,7 @@ from sim.core.runtime.devices.graph import add_node, add_whole_node, capturing
 from sim.core.runtime.launch.adjoints import AdjointPair, Differentiated
 from sim.core.runtime.launch.aliases import Aliases
 from sim.core.runtime.launch.calls import Call, run, thread_count
+from sim.core.runtime.launch.hidden import refuse_gradients_by_address
 from sim.core.runtime.launch.sandbox import host_argument, on_cpu, on_host, run_sandboxed, sandboxed_arguments
 from sim.core.runtime.launch.structures import refuse_elsewhere, structure_memory
 from sim.core.runtime.memory.spans import extent_of
@@ -157,6 +158,7 @@ def live_ins_of(
 
 def structures_of(call: Call, live_ins: LiveIns) -> list[LiveIn]:
     """What a launch reads by address, as it is before the launch."""
+    refuse_gradients_by_address(call.spec)
     reader = f"launch of '{call.spec.kernel.name}'"
     return [live_ins.add(a, reader, "memory of a structure") for a in structure_memory(call)]
 

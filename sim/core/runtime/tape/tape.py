@@ -120,6 +120,11 @@ class Tape:
         if not thread_count(call.dims):
             return
         spec, args = call.spec, call.args
+        if spec.forward.by_address:
+            raise GradientError(
+                f"kernel '{spec.kernel.name}' works on memory by its address: no gradient can be followed there",
+                hint="pass the arrays as arguments, or launch it with record_tape=False",
+            )
         # 1. Is there a way back from all that it reads and writes?
         active, aliases = frozenset(spec.active(args)), spec.aliases(args)
         shared = [args[k] for k in active if args[k].buffer.shared]

@@ -17,27 +17,27 @@ from sim.core.spatial.meshes.walk import distance_sq_to_box, furthest_sq_in_box,
 
 @func
 def closest_face(mesh, p, max_dist):
-    """The face closest to p, strictly closer than `max_dist`, else -1: the first one of several."""
+    """The face closest to p, closer than `max_dist`, else -1: of several at one distance the first one on the way."""
     tree = tree_of(mesh, -1)
     leaves = tree[1]
     best, face = max_dist * max_dist, int32(-1)
     node, trail = int32(1), int32(0)
-    going = leaves > 0 and max_dist > 0.0
+    going = leaves > 0 and max_dist > 0.0 and dot(p, p) >= 0.0  # and p is a number
     while going:
         arrived = bool_(node >= leaves)
         if arrived:
             for k in range(mesh.firsts[node - leaves], mesh.firsts[node - leaves + 1]):
                 abc = mesh.triangles[k]
                 d = distance_sq_to_triangle(corner(abc, 0), corner(abc, 1), corner(abc, 2), p)
-                if d < best or (d == best and face >= 0 and mesh.faces[k] < face):
+                if d < best:
                     best, face = d, mesh.faces[k]
         else:
             left = distance_sq_to_box(mesh.boxes[2 * node], p)
             right = distance_sq_to_box(mesh.boxes[2 * node + 1], p)
             near, far = where(right < left, right, left), where(right < left, left, right)
-            if near <= best:
+            if near < best:
                 node = 2 * node + int32(right < left)
-                trail = 2 * trail + int32(far <= best)
+                trail = 2 * trail + int32(far < best)
             else:
                 arrived = bool_(True)
         while arrived:
@@ -45,18 +45,18 @@ def closest_face(mesh, p, max_dist):
                 going, arrived = bool_(False), bool_(False)
             else:
                 node, trail = pop(node, trail)
-                arrived = distance_sq_to_box(mesh.boxes[node], p) > best
+                arrived = distance_sq_to_box(mesh.boxes[node], p) >= best
     return face
 
 
 @func
 def furthest_face(mesh, p, min_dist):
-    """The face with the corner that is furthest from p, strictly further than `min_dist`, else -1, and that corner."""
+    """The face with the corner that is furthest from p, further than `min_dist`, else -1, and that corner."""
     tree = tree_of(mesh, -1)
     leaves = tree[1]
     best, face, which = min_dist * min_dist, int32(-1), int32(0)
     node, trail = int32(1), int32(0)
-    going = leaves > 0
+    going = leaves > 0 and dot(p, p) >= 0.0
     while going:
         arrived = bool_(node >= leaves)
         if arrived:
@@ -64,15 +64,15 @@ def furthest_face(mesh, p, min_dist):
                 for c in range(3):
                     away = corner(mesh.triangles[k], c) - p
                     d = dot(away, away)
-                    if d > best or (d == best and face >= 0 and mesh.faces[k] < face):
+                    if d > best:
                         best, face, which = d, mesh.faces[k], int32(c)
         else:
             left = furthest_sq_in_box(mesh.boxes[2 * node], p)
             right = furthest_sq_in_box(mesh.boxes[2 * node + 1], p)
             near, far = where(right > left, left, right), where(right > left, right, left)
-            if far >= best:
+            if far > best:
                 node = 2 * node + int32(right > left)
-                trail = 2 * trail + int32(near >= best)
+                trail = 2 * trail + int32(near > best)
             else:
                 arrived = bool_(True)
         while arrived:
@@ -80,7 +80,7 @@ def furthest_face(mesh, p, min_dist):
                 going, arrived = bool_(False), bool_(False)
             else:
                 node, trail = pop(node, trail)
-                arrived = furthest_sq_in_box(mesh.boxes[node], p) < best
+                arrived = furthest_sq_in_box(mesh.boxes[node], p) <= best
     return face, which
 
 

@@ -40,7 +40,9 @@ MeshParts = Struct(
         "mean_edge": float32,
     },
 )
-MESH = HandleKind("Mesh", {**MeshParts.fields, "bvh_id": uint64})
+WORDS = {part: 3 * k for k, part in enumerate(MeshParts.fields)}
+"""Where the parts stand in the header of a mesh."""
+MESH = HandleKind("Mesh", {**MeshParts.fields, "bvh_id": uint64}, WORDS)
 
 MeshQueryPoint = Struct("MeshQueryPoint", {"result": bool_, "sign": float32, "face": int32, "u": float32, "v": float32})
 MeshQueryPoint.__doc__ = """Result of `mesh_query_point` and its relatives: a point u p + v q + (1 - u - v) r of `face`.

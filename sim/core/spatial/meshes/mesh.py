@@ -7,18 +7,26 @@ from typing import Any
 import numpy as np
 
 from sim.core.lang.errors import entry_point
-from sim.core.lang.types import float32, int32
+from sim.core.lang.types import float32, float64, int32, uint64
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array
-from sim.core.runtime.arrays.creation import empty, empty_like
-from sim.core.runtime.launch.hidden import new_handle
+from sim.core.runtime.arrays.creation import empty, empty_like, zeros
 from sim.core.runtime.launch.launch import launch
+from sim.core.runtime.launch.structures import add_structure
 from sim.core.spatial.bvh import Bvh, BvhConstructor, check_groups, constructor_of
-from sim.core.spatial.meshes.layout import MESH, Box, Moments, TreeRow, Triangle, vec3
-from sim.core.spatial.meshes.tree import build_tree, face_boxes, refit_tree
+from sim.core.spatial.meshes.layout import MESH, WORDS, Box, Moments, TreeRow, Triangle, vec3
+from sim.core.spatial.meshes.tree import (
+    build_tree,
+    face_boxes,
+    face_centres,
+    firsts_of_leaves,
+    leaves_of_tree,
+    refit_tree,
+    sum_edges,
+)
 from sim.core.spatial.meshes.winding import refit_moments
 
-LEAF_SIZE = 2
+LEAF_SIZE = 8
 """Faces in a leaf, at most, where nobody says."""
 
 
@@ -66,11 +74,31 @@ class Mesh:
         self._bvh: Bvh | None = None
         self._rows: list[tuple[int, int, int, int]] = []
         self._build(bvh_leaf_size or LEAF_SIZE, support_winding_number)
-        self.id = new_handle(self)
+        self._header = zeros(3 * len(WORDS), uint64, self.device)
+        self._write_header()
+        self.id = int(self._header.ptr)
+        add_structure(self.id, self)
         self.refit()
 
     def __del__(self) -> None:
         """Warp's programs call it; the memory goes with the last reference."""
+
+    @property
+    def memory(self) -> list[array]:
+        """All arrays that queries read."""
+        parts = [getattr(self, part) for part in WORDS]
+        return [self._header, *(a for a in parts if isinstance(a, array))]
+
+    def _write_header(self) -> None:
+        """What kernels find at the address `id`, where they have loaded it (`HandleKind.words`)."""
+        words = np.zeros(3 * len(WORDS), np.uint64)
+        for part, place in WORDS.items():
+            value = getattr(self, part)
+            if isinstance(value, array):
+                words[place : place + 3] = value.ptr, value.strides[0], value.size
+            elif value is not None:
+                words[place : place + 1].view(np.float32)[0] = value
+        self._header.assign(words)
 
     @property
     def points(self) -> array:
@@ -81,6 +109,7 @@ class Mesh:
     def points(self, points: array) -> None:
         _same_size(_checked(points, "points", vec3, self._points), self._points, "points")
         self._points = points
+        self._write_header()
         self.refit()
 
     @property
@@ -92,6 +121,7 @@ class Mesh:
     def velocities(self, velocities: array) -> None:
         _same_size(_checked(velocities, "velocities", vec3, self._points), self._points, "velocities")
         self._velocities = velocities
+        self._write_header()
 
     @entry_point
     def refit(self) -> None:
@@ -122,28 +152,27 @@ class Mesh:
         launch(face_boxes, len(bvh.lowers), [self._points, self.indices], [bvh.lowers, bvh.uppers])
 
     def _build(self, leaf_size: int, support_winding_number: bool) -> None:
-        corners = self._points.numpy()[self.indices.numpy().reshape(-1, 3)]
-        sides = np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2)
-        self.mean_edge = float(sides.mean()) if len(sides) else 0.0
-        choices = [np.arange(len(corners))] if len(corners) else []
-        numbers = [-1]
+        count, on = self.indices.size // 3, self.device
+        numbers, chosen = [-1], [np.arange(count)]
         if self.groups is not None:
             of_face = self.groups.numpy().ravel()
             numbers += np.unique(of_face).tolist()
-            choices += [np.flatnonzero(of_face == group) for group in numbers[1:]]
-        node = entry = place = 0
-        faces, firsts = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
-        for group, chosen in zip(numbers, choices, strict=False):
-            order, begins = build_tree(corners[chosen], leaf_size)
-            self._rows.append((node, len(begins) - 1, entry, group))
-            faces.append(chosen[order].astype(np.int32))
-            firsts.append((begins + place).astype(np.int32))
-            node, entry, place = node + 2 * len(begins) - 2, entry + len(begins), place + len(order)
-        on = self.device
-        self.faces, self.firsts = (
-            array(np.concatenate(faces), int32, device=on),
-            array(np.concatenate(firsts), int32, device=on),
-        )
+            chosen += [np.flatnonzero(of_face == group) for group in numbers[1:]]
+        firsts, node, entry, place = [np.zeros(0, np.int32)], 0, 0, 0
+        self.faces = array(np.concatenate(chosen).astype(np.int32), int32, device=on)
+        centres = empty(count, vec3, on)
+        with recording.paused():
+            launch(face_centres, count, [self._points, self.indices], [centres], device=on)
+            for group, faces in zip(numbers, chosen if count else [], strict=False):
+                leaves = leaves_of_tree(len(faces), leaf_size)
+                build_tree(centres, self.faces[place : place + len(faces)], leaves)
+                self._rows.append((node, leaves, entry, group))
+                firsts.append(firsts_of_leaves(len(faces), leaves) + np.int32(place))
+                node, entry, place = node + 2 * leaves, entry + leaves + 1, place + len(faces)
+            total = zeros(1, float64, on)
+            launch(sum_edges, 1, [self._points, self.indices], [total], device=on)
+        self.mean_edge = float(total.numpy()[0]) / max(3 * count, 1)
+        self.firsts = array(np.concatenate(firsts), int32, device=on)
         self.trees = array(np.array(self._rows, np.int32).reshape(-1, 4), TreeRow, device=on)
         self.boxes, self.triangles = empty(node, Box, on), empty(place, Triangle, on)
         wound = 2 * self._rows[0][1] if support_winding_number and self._rows else 0

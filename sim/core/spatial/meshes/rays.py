@@ -27,7 +27,7 @@ def inverse_of(direction):
 
 @func
 def first_face(mesh, start, direction, max_t, root):
-    """The face that a ray hits first, 0 <= t < max_t, else -1: of several at one place the first one."""
+    """The face that a ray hits first, 0 <= t < max_t, else -1: of several at one place the first one on the way."""
     tree = tree_of(mesh, root)
     base, leaves, entry = tree[0], tree[1], tree[2]
     fx, fy, fz = ray_frame(direction)
@@ -43,16 +43,15 @@ def first_face(mesh, start, direction, max_t, root):
                 hit, _area, t, _u, _v = ray_triangle(
                     fx, fy, fz, corner(abc, 0) - start, corner(abc, 1) - start, corner(abc, 2) - start
                 )
-                if hit and t >= 0.0 and (t < best or (t == best and face >= 0 and mesh.faces[k] < face)):
+                if hit and t >= 0.0 and t < best:
                     best, face = t, mesh.faces[k]
         else:
-            past = where(face >= 0, best * 1.000001, best)
-            left = ray_enters_box(mesh.boxes[base + 2 * node], start, inverse, past)
-            right = ray_enters_box(mesh.boxes[base + 2 * node + 1], start, inverse, past)
+            left = ray_enters_box(mesh.boxes[base + 2 * node], start, inverse, best)
+            right = ray_enters_box(mesh.boxes[base + 2 * node + 1], start, inverse, best)
             near, far = where(right < left, right, left), where(right < left, left, right)
-            if near < past:
+            if near < best:
                 node = 2 * node + int32(right < left)
-                trail = 2 * trail + int32(far < past)
+                trail = 2 * trail + int32(far < best)
             else:
                 arrived = bool_(True)
         while arrived:
@@ -60,8 +59,7 @@ def first_face(mesh, start, direction, max_t, root):
                 going, arrived = bool_(False), bool_(False)
             else:
                 node, trail = pop(node, trail)
-                past = where(face >= 0, best * 1.000001, best)
-                arrived = bool_(not (ray_enters_box(mesh.boxes[base + node], start, inverse, past) < past))
+                arrived = bool_(not (ray_enters_box(mesh.boxes[base + node], start, inverse, best) < best))
     return face
 
 

@@ -9,40 +9,100 @@ import numpy as np
 from sim.core.lang.frontend.builtins import max as larger
 from sim.core.lang.frontend.builtins import min as smaller
 from sim.core.lang.frontend.builtins import tid, where
-from sim.core.lang.types import int32
+from sim.core.lang.frontend.function import func
+from sim.core.lang.library.vector import length
+from sim.core.lang.types import float64, int32, int64
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.launch.kernel import kernel
 from sim.core.runtime.launch.launch import launch
 from sim.core.spatial.meshes.layout import Box, Triangle, vec3
 
-Tree = tuple[np.ndarray, np.ndarray]
-"""Which face stands at each place of the order of the leaves, and where each leaf begins, and the end."""
+
+def leaves_of_tree(faces: int, leaf_size: int) -> int:
+    """How many leaves a tree over so many faces has: a power of two, with one to `leaf_size` faces in each, or two."""
+    depth = (max(faces - 1, 0) // leaf_size).bit_length()
+    return 1 << min(depth, max(faces, 1).bit_length() - 1)
 
 
-def build_tree(corners: np.ndarray, leaf_size: int) -> Tree:
-    """Halves of equal numbers of faces, along the widest axis of their centres, down to `leaf_size` faces.
+def firsts_of_leaves(faces: int, leaves: int) -> np.ndarray:
+    """Where each leaf begins in the order of the faces, and the end."""
+    return (np.arange(leaves + 1) * faces // leaves).astype(np.int32)
 
-    corners: [n, 3, 3].  Ties go by the number of the face, so that the tree depends on nothing else.
+
+@kernel
+def face_centres(points: array[vec3], indices: array[int32], centres: array[vec3]):
+    """Twice the centres of the boxes around the faces."""
+    face = tid()
+    a, b, c = points[indices[3 * face]], points[indices[3 * face + 1]], points[indices[3 * face + 2]]
+    centres[face] = smaller(smaller(a, b), c) + larger(larger(a, b), c)
+
+
+@kernel
+def sum_edges(points: array[vec3], indices: array[int32], total: array[float64]):
+    """The lengths of the edges of all faces.  One thread."""
+    for face in range(indices.shape[0] // 3):
+        a, b, c = points[indices[3 * face]], points[indices[3 * face + 1]], points[indices[3 * face + 2]]
+        total[0] += float64(length(b - a) + length(c - b) + length(a - c))
+
+
+@func
+def _comes_before(centres, axis, a, b):
+    """Whether face a comes before face b along an axis; of two at one place, by their numbers."""
+    x, y = centres[a][axis], centres[b][axis]
+    return x < y or (x == y and a < b)
+
+
+@func
+def _widest_axis(centres, order, first, end):
+    low, high = centres[order[first]], centres[order[first]]
+    for k in range(first + 1, end):
+        low, high = smaller(low, centres[order[k]]), larger(high, centres[order[k]])
+    width = high - low
+    axis = int32(0)
+    if width[1] > width[0]:
+        axis = int32(1)
+    if width[2] > larger(width[0], width[1]):
+        axis = int32(2)
+    return axis
+
+
+@kernel
+def halve(centres: array[vec3], order: array[int32], parts: int):
+    """Divides each of `parts` parts in two halves of equal numbers of faces, along the widest axis of their centres.
+
+    By Hoare's selection ("Algorithm 65: Find", CACM 4(7), 1961), in place; a thread for each part.
     """
-    n = len(corners)
-    depth = min(max(n - 1, 0) // leaf_size, n).bit_length()
-    while (1 << depth) > max(n, 1):
-        depth -= 1
-    centres = corners.min(1) + corners.max(1)
-    by_rank = np.argsort(centres, axis=0, kind="stable").T
-    rank = np.empty_like(by_rank)
-    np.put_along_axis(rank, by_rank, np.broadcast_to(np.arange(n), (3, n)), 1)
-    order = np.arange(n)
-    for level in range(depth):
-        parts = 1 << level
-        firsts = np.arange(parts + 1) * n // parts
-        part = np.repeat(np.arange(parts), np.diff(firsts))
-        here = centres[order]
-        width = np.maximum.reduceat(here, firsts[:-1]) - np.minimum.reduceat(here, firsts[:-1])
-        axis = width.argmax(1)[part]
-        keys = np.sort(part << 32 | rank[axis, order])
-        order = by_rank[axis, keys & 0xFFFFFFFF]
-    return order.astype(np.int32), (np.arange((1 << depth) + 1) * n // (1 << depth)).astype(np.int32)
+    count = int64(order.shape[0])
+    first, end = int32(int64(tid()) * count / int64(parts)), int32(int64(tid() + 1) * count / int64(parts))
+    middle = int32((2 * int64(tid()) + 1) * count / (2 * int64(parts)))
+    axis = _widest_axis(centres, order, first, end)
+    left, right = first, end - 1
+    while left < right:
+        pivot = order[middle]
+        i, j = left, right
+        while i <= j:
+            while _comes_before(centres, axis, order[i], pivot):
+                i += 1
+            while _comes_before(centres, axis, pivot, order[j]):
+                j -= 1
+            if i <= j:
+                face = order[i]
+                order[i] = order[j]
+                order[j] = face
+                i += 1
+                j -= 1
+        if j < middle:
+            left = i
+        if middle < i:
+            right = j
+
+
+def build_tree(centres: array, order: array, leaves: int) -> None:
+    """Puts faces into the order of the leaves of their tree."""
+    parts = 1
+    while parts < leaves:
+        launch(halve, parts, [centres, order, parts])
+        parts *= 2
 
 
 @kernel
@@ -97,16 +157,15 @@ def face_boxes(points: array[vec3], indices: array[int32], lowers: array[vec3], 
 
 
 def refit_tree(mesh: Any, row: tuple[int, int, int, int]) -> None:
-    """Brings the boxes and triangles of one tree to where the points of the mesh are now."""
+    """Brings the boxes and triangles of one tree to where the points of the mesh are now; nothing may record."""
     base, leaves, entry, _ = row
     launch(
         refit_leaves,
         leaves,
         [mesh.points, mesh.indices, mesh.faces, mesh.firsts, base + leaves, entry],
         [mesh.boxes, mesh.triangles],
-        record_tape=False,
     )
     width = leaves // 2
     while width:
-        launch(refit_level, width, [base + width, base + 2 * width], [mesh.boxes], record_tape=False)
+        launch(refit_level, width, [base + width, base + 2 * width], [mesh.boxes])
         width //= 2

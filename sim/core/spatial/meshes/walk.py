@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim.core.lang.frontend.builtins import where
+from sim.core.lang.frontend.builtins import max, where
 from sim.core.lang.frontend.function import func
 from sim.core.lang.types import float32, int32
 from sim.core.spatial.meshes.layout import TreeRow
@@ -43,18 +43,16 @@ def behind(node):
 
 @func
 def distance_sq_to_box(box, p):
-    x = where(box[0] > p[0], box[0] - p[0], where(p[0] > box[3], p[0] - box[3], 0.0))
-    y = where(box[1] > p[1], box[1] - p[1], where(p[1] > box[4], p[1] - box[4], 0.0))
-    z = where(box[2] > p[2], box[2] - p[2], where(p[2] > box[5], p[2] - box[5], 0.0))
+    x = max(max(box[0] - p[0], p[0] - box[3]), 0.0)
+    y = max(max(box[1] - p[1], p[1] - box[4]), 0.0)
+    z = max(max(box[2] - p[2], p[2] - box[5]), 0.0)
     return x * x + y * y + z * z
 
 
 @func
 def furthest_sq_in_box(box, p):
     """Squared distance of p from the corner that is furthest away."""
-    x = where(p[0] - box[0] > box[3] - p[0], p[0] - box[0], box[3] - p[0])
-    y = where(p[1] - box[1] > box[4] - p[1], p[1] - box[1], box[4] - p[1])
-    z = where(p[2] - box[2] > box[5] - p[2], p[2] - box[2], box[5] - p[2])
+    x, y, z = max(p[0] - box[0], box[3] - p[0]), max(p[1] - box[1], box[4] - p[1]), max(p[2] - box[2], box[5] - p[2])
     return x * x + y * y + z * z
 
 

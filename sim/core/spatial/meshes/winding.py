@@ -136,15 +136,14 @@ def moments_of_level(first: int, moments: array[Moments], areas: array[float32])
 
 
 def refit_moments(mesh: Any, leaves: int) -> None:
-    """Brings the moments of the tree of all faces to where the triangles are now."""
+    """Brings the moments of the tree of all faces to where the triangles are now; nothing may record."""
     launch(
         moments_of_leaves,
         leaves,
         [mesh.triangles, mesh.firsts, leaves],
         [mesh.moments, mesh.areas],
-        record_tape=False,
     )
     width = leaves // 2
     while width:
-        launch(moments_of_level, width, [width], [mesh.moments, mesh.areas], record_tape=False)
+        launch(moments_of_level, width, [width], [mesh.moments, mesh.areas])
         width //= 2

@@ -128,6 +128,13 @@ ROWS: list[tuple[str, str, str, str, str]] = [
     ("yield", "yield s", "yield s", "yield cannot be used in a kernel", "return values, or write them to an array"),
     ("slice without a step", "y = x[0:2:0]", "x[0:2:0]", "the step of a slice is zero", ""),
     (
+        "slice of the run",
+        "y = v[0][0:n]",
+        "v[0][0:n]",
+        "a slice of vec3<float32> takes constants",
+        "write a loop over the components",
+    ),
+    (
         "slice from a float",
         "y = x[1.5:]",
         "x[1.5:]",

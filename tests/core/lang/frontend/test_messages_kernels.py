@@ -4,6 +4,7 @@ user's call."""
 from __future__ import annotations
 
 import ast
+import importlib
 import importlib.util
 import re
 import subprocess
@@ -57,8 +58,8 @@ FUNCTIONS = [
     ("v.dot(v)", "has no component 'dot'", "it has x, y, z; write sim.dot(...)"),
     ("v.norm()", "has no component 'norm'", "write sim.length(v)"),
     ("m.T", "has no component 'T'", "write sim.transpose(m)"),
-    ("sim.tile_load(y, 4)", "the module sim has no attribute 'tile_load'", "tiles are not there yet"),
-    ("sim.volume_lookup(s, v)", "has no attribute 'volume_lookup'", "sampled fields are not there yet"),
+    ("sim.tile_load(y, 4)", "sim.tile_load is not supported", "tiles; write a kernel per element"),
+    ("sim.volume_lookup(s, v)", "sim.volume_lookup is not supported", "sampled fields"),
     ("sim.lenght(v)", "has no attribute 'lenght' (did you mean 'length'?)", ""),
     (
         "v + (1.0, 2.0, 3.0)",
@@ -178,9 +179,8 @@ def test_points_and_parameters_of_a_constraint(tmp_path, own_registry):
 
 def test_names_of_warp_are_hinted_at():
     for name, hint in {
-        "Mesh": "meshes",
-        "tile_sum": "tiles",
-        "select": "sim.where",
+        "from_ptr": "sim.array",
+        "svd3x3": "sim.svd3",
     }.items():
         with pytest.raises(AttributeError, match=rf"module 'sim' has no attribute '{name}': .*{re.escape(hint)}"):
             getattr(sim, name)
@@ -189,8 +189,25 @@ def test_names_of_warp_are_hinted_at():
     assert not hasattr(sim, "__wrapped__")
 
 
+def test_what_is_not_supported_says_so(tmp_path):
+    names = "tile_load Volume Texture2D fem sparse render fabricarray func_native jax_kernel capture_save from_paddle"
+    for name in names.split():
+        for module in (sim, sim.core):
+            with pytest.raises(sim.NotSupportedError, match=rf"\.{name} is not supported: \w"):
+                getattr(module, name)
+    for name in ("fem", "sparse", "render"):
+        with pytest.raises(ImportError, match=rf"sim.{name} is not supported"):
+            importlib.import_module(f"sim.{name}")
+    with pytest.raises(sim.KernelError, match=r":7:\d+: sim.tile_load is not supported"):
+        sim.launch(
+            load(tmp_path, f"{HEADER}    z = sim.tile_load(y, shape=4)\n").k,
+            1,
+            [sim.zeros(1), sim.vec3(), sim.mat33(), 1.0],
+        )
+
+
 def test_hints_name_what_there_is():
-    for table in (elsewhere.NUMPY, elsewhere.PYTHON, elsewhere.WARP):
+    for table in (elsewhere.NUMPY, elsewhere.PYTHON, elsewhere.WARP, elsewhere.UNSUPPORTED):
         for hint in table.values():
             for dotted in re.findall(r"sim((?:\.\w+)+)", hint):
                 found = sim

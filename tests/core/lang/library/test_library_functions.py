@@ -25,6 +25,7 @@ from sim.core.lang.library.transform import (
 WITHOUT_ROW = {  # tested on their own
     "transform_identity", "transform_set_translation", "transform_set_rotation",
     "bit_count", "intersect_tri_tri", "lower_bound",
+    "dense_chol", "dense_gemm", "dense_solve", "dense_subs",
 }  # fmt: skip
 
 

@@ -142,7 +142,7 @@ def test_given_types(data, kind, shape):
         (["a"], float, TypeError, "give numbers"),
         (None.__class__, float, TypeError, "give numbers"),
         (np.zeros(2, complex), float, TypeError, "complex128"),
-        (np.zeros(2, np.float16), None, TypeError, "float16 has no counterpart"),
+        (np.zeros(2, np.longdouble), None, TypeError, "has no counterpart"),
         (np.zeros((1,) * 5), None, ValueError, "1 to 4 dimensions, not 5"),
         ([1.0], WithArray, TypeError, "array fields"),
         ([1.0], t.array_type(float), TypeError, "cannot be an array element"),
@@ -552,8 +552,8 @@ def test_integers_have_no_gradient(kind):
     assert not x.requires_grad and x.grad is None
     with pytest.raises(TypeError, match="cannot require a gradient"):
         x.requires_grad = True
-    with pytest.raises(TypeError, match="cannot require a gradient"):
-        zeros(2, dtype=kind, requires_grad=True)
+    asked = zeros(2, dtype=kind, requires_grad=True)  # generic programs ask it of all their arrays, as in Warp
+    assert not asked.requires_grad and asked.grad is None
 
 
 def test_array_of_an_array():

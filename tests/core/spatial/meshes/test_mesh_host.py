@@ -15,7 +15,8 @@ def height(mesh: sim.uint64, q: sim.array(dtype=sim.vec3), out: sim.array(dtype=
     i = sim.tid()
     r = sim.mesh_query_point_sign_winding_number(mesh, q[i], 100.0)
     h = sim.mesh_query_ray(mesh, q[i], sim.vec3(0.0, 0.0, -1.0), 100.0)
-    out[i] = sim.vec3(float(r.face), r.sign + r.u, h.t)
+    away = sim.length(sim.mesh_eval_position(mesh, r.face, r.u, r.v) - q[i])
+    out[i] = sim.vec3(float(r.face), r.sign * away, h.t)
 
 
 def asked(mesh: sim.Mesh, q: sim.array) -> np.ndarray:
@@ -71,6 +72,17 @@ def test_answers_do_not_depend_on_the_number_of_threads() -> None:
         sim.set_num_threads(before)
 
 
+def test_a_recorded_launch_follows_a_mesh_to_other_points() -> None:
+    points, faces = bumpy_sphere(8)
+    mesh, q = mesh_of(points, faces), points_around(50)
+    out = sim.zeros(50, dtype=sim.vec3)
+    launch = sim.launch(height, 50, [mesh.id, q], [out], record_cmd=True)
+    for factor in (1.0, 0.5):
+        mesh.points = sim.array((points * factor).astype(np.float32), dtype=sim.vec3)
+        launch.launch()
+        assert (out.numpy() == asked(mesh, q)).all()
+
+
 @sim.struct
 class Settings:
     scale: float
@@ -108,8 +120,61 @@ def test_ids_in_structs_and_of_several_meshes() -> None:
 
 
 @sim.kernel
-def by_array(meshes: sim.array(dtype=sim.uint64), out: sim.array(dtype=int)):
-    out[0] = sim.mesh_query_point_no_sign(meshes[0], sim.vec3(), 1.0).face
+def by_array(meshes: sim.array(dtype=sim.uint64), q: sim.array(dtype=sim.vec3), out: sim.array(dtype=float, ndim=2)):
+    i = sim.tid()
+    for k in range(meshes.shape[0]):
+        mesh = meshes[k]
+        r = sim.mesh_query_point_sign_normal(mesh, q[i], 100.0)
+        out[i, 2 * k] = r.sign * sim.length(sim.mesh_eval_position(mesh, r.face, r.u, r.v) - q[i])
+        for face in sim.mesh_query_aabb(mesh, q[i] - sim.vec3(0.2), q[i] + sim.vec3(0.2)):
+            out[i, 2 * k + 1] += float(face)
+
+
+def test_ids_in_arrays() -> None:
+    points, faces = bumpy_sphere(8)
+    meshes, q = [mesh_of(points, faces), mesh_of((points * 0.5).astype(np.float32), faces)], points_around(60)
+    ids, out = sim.array([m.id for m in meshes], dtype=sim.uint64), sim.zeros((60, 4), dtype=float)
+    sim.launch(by_array, 60, [ids, q], [out])
+    for k, mesh in enumerate(meshes):
+        alone = sim.zeros((60, 2), dtype=float)
+        sim.launch(by_argument, 60, [mesh.id, q], [alone])
+        assert (out.numpy()[:, 2 * k : 2 * k + 2] == alone.numpy()).all() and alone.numpy().any(0).all()
+
+
+@sim.kernel
+def by_argument(mesh: sim.uint64, q: sim.array(dtype=sim.vec3), out: sim.array(dtype=float, ndim=2)):
+    i = sim.tid()
+    r = sim.mesh_query_point_sign_normal(mesh, q[i], 100.0)
+    out[i, 0] = r.sign * sim.length(sim.mesh_eval_position(mesh, r.face, r.u, r.v) - q[i])
+    for face in sim.mesh_query_aabb(mesh, q[i] - sim.vec3(0.2), q[i] + sim.vec3(0.2)):
+        out[i, 1] += float(face)
+
+
+def test_gradients_through_ids_in_arrays() -> None:
+    """By the query they are those of the id as an argument; by the points of the mesh there are none, and an error."""
+    points, faces = bumpy_sphere(8)
+    mesh, slopes = mesh_of(points, faces), []
+    for kernel, known in ((by_argument, mesh.id), (by_array, sim.array([mesh.id], dtype=sim.uint64))):
+        q = sim.array(points_around(30).numpy(), dtype=sim.vec3, requires_grad=True)
+        out = sim.zeros((30, 2), dtype=float, requires_grad=True)
+        with sim.Tape() as tape:
+            sim.launch(kernel, 30, [known, q], [out])
+        tape.backward(grads={out: sim.array(np.ones((30, 2), np.float32))})
+        slopes.append(q.grad.numpy())
+    np.testing.assert_allclose(slopes[1], slopes[0], atol=1e-6)
+    assert np.abs(slopes[0]).max() > 0.5
+    with_gradient = mesh_of(points, faces, requires_grad=True)
+    with (
+        sim.Tape(),
+        pytest.raises(sim.GradientError, match="loads the id of a Mesh, and there is one"),
+    ):
+        sim.launch(by_array, 30, [sim.array([with_gradient.id], dtype=sim.uint64), q], [out])
+
+
+@sim.kernel
+def boxes_by_array(meshes: sim.array(dtype=sim.uint64), out: sim.array(dtype=int)):
+    for item in sim.bvh_query_sphere(sim.mesh_get_bvh(meshes[0]), sim.vec3(), 1.0):
+        out[0] += item
 
 
 def test_ids_that_are_none() -> None:
@@ -122,8 +187,8 @@ def test_ids_that_are_none() -> None:
         sim.SimError, match=r"no id of anything that lives; expected the `id` of a Mesh, which you keep"
     ):
         sim.launch(height, 2, [gone, q], [out])
-    with pytest.raises(sim.KernelError, match="has to be an argument of the kernel, or a field of one"):
-        sim.launch(by_array, 1, [sim.array([gone], dtype=sim.uint64)], [sim.zeros(1, dtype=int)])
+    with pytest.raises(sim.KernelError, match="has to be an argument of the kernel here, or a field of one"):
+        sim.launch(boxes_by_array, 1, [sim.array([gone], dtype=sim.uint64)], [sim.zeros(1, dtype=int)])
 
 
 def test_meshes_that_cannot_be() -> None:

@@ -169,6 +169,7 @@ def trace_kernel(
             raise t.error(node, f"kernel `{function.name}` returns a value", "write it to an array")
     out = t.finish(name or function.name, function.source.span(node), ())
     out.attrs["signature"], out.attrs["hidden"] = layout, hidden_parameters(t)
+    out.attrs["by_address"] = tuple(t.by_address)
     return out
 
 

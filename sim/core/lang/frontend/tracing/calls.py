@@ -23,6 +23,7 @@ from sim.core.lang.frontend.traced import (
     is_traced,
     type_of,
 )
+from sim.core.lang.frontend.tracing.assignments import assign
 from sim.core.lang.frontend.tracing.bodies import bind_arguments, match_arguments, run_body
 from sim.core.lang.frontend.tracing.closed_form import call_closed_form
 from sim.core.lang.frontend.tracing.construct import construct
@@ -44,8 +45,10 @@ _RENAMED = {"asin": "asin_unclamped", "acos": "acos_unclamped"}  # until the lib
 
 def callee_of(t: Context, x: TracedValue, node: ast.Call) -> TracedValue:
     """What a call calls: a function of the language, a builtin, a type, or a maker of types."""
-    if isinstance(x, (Function, Builtin, Type, enum.EnumMeta)) or x in _TYPE_MAKERS:
+    if isinstance(x, (Function, Builtin, Type, enum.EnumMeta)):
         return x
+    if isinstance(x, python_types.FunctionType) and x in _TYPE_MAKERS:
+        return NAMES[x.__name__]  # with components it makes a value
     if x is float:
         return t.real
     if isinstance(x, type) and x in _PYTHON_TYPES:
@@ -72,7 +75,7 @@ def callee_of(t: Context, x: TracedValue, node: ast.Call) -> TracedValue:
         raise t.error(
             node, f"`{module or 'numpy'}.{name}` is a NumPy function: it cannot run inside of a kernel", known
         )
-    meaning = HOST_FUNCTIONS.get(x) if isinstance(x, python_types.FunctionType) else None
+    meaning = HOST_FUNCTIONS.get(x) if isinstance(x, (type, python_types.FunctionType)) else None
     if isinstance(meaning, Builtin):
         return meaning
     if meaning is not None:
@@ -96,6 +99,12 @@ def apply(t: Context, target: TracedValue, args: Positional, kwargs: Keywords, n
     if isinstance(target, Type):
         return construct(t, target, args, kwargs, node)
     if isinstance(target, Function):
+        kwargs = {target.synonyms.get(key, key): x for key, x in kwargs.items()}
+        own = len(target.parameters(t.real)) if target.outputs else 0
+        if own and len(args) == own + target.outputs and isinstance(node, ast.Call):
+            for place, result in zip(node.args[own:], call_function(t, target, args[:own], kwargs, node), strict=True):
+                assign(t, place, result)
+            return None
         return call_function(t, target, args, kwargs, node)
     try:
         return target(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import reduce
 from types import ModuleType
 
-from sim.core.lang.errors import did_you_mean
+from sim.core.lang.errors import NotSupportedError, did_you_mean
 from sim.core.lang.frontend.elsewhere import NUMPY, WARP, instead
 from sim.core.lang.frontend.source import own_module
 from sim.core.lang.frontend.traced import (
@@ -16,6 +16,7 @@ from sim.core.lang.frontend.traced import (
     LocalArray,
     LValue,
     Members,
+    PointerArray,
     Positional,
     Range,
     StructValue,
@@ -94,6 +95,8 @@ def get_attribute(t: Context, x: TracedValue, name: str, node: ast.AST) -> Trace
         return x
     try:
         found = getattr(x, name)
+    except NotSupportedError as problem:
+        raise t.error(node, *str(problem).split(": ", 1)) from None
     except AttributeError:
         hint = instead(WARP, name) if isinstance(x, ModuleType) and own_module(x.__name__) else ""
         raise t.error(
@@ -117,11 +120,21 @@ def _array_attribute(t: Context, x: ArrayRef, name: str, node: ast.AST) -> Trace
         return x.ndim
     if name == "dtype":
         return x.dtype
+    if name == "ptr":
+        return _address(t, x, node)
     if name == "size":
         return reduce(lambda a, b: t.b.emit("mul", a, b), extents(t.b, x))
-    raise t.error(
-        node, f"an array has no attribute '{name}' in a kernel{did_you_mean(name, ('shape', 'ndim', 'dtype', 'size'))}"
-    )
+    known = ("shape", "ndim", "dtype", "size", "ptr")
+    raise t.error(node, f"an array has no attribute '{name}' in a kernel{did_you_mean(name, known)}")
+
+
+def _address(t: Context, x: ArrayRef, node: ast.AST) -> Value:
+    """Where an array lies."""
+    if isinstance(x.array, LocalArray):
+        raise t.error(node, "an array that a kernel makes has no address: it is a row of values")
+    if x.index:
+        raise t.error(node, "the address of a part of an array", "take that of the array")
+    return x.array.address if isinstance(x.array, PointerArray) else t.b.address(x.array)
 
 
 def _value_attribute(t: Context, x: TracedValue, name: str, node: ast.AST) -> TracedValue:

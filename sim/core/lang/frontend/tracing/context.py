@@ -11,14 +11,17 @@ from typing import Any
 import numpy as np
 
 from sim.core.lang.errors import KernelError, Span
-from sim.core.lang.frontend import local_arrays
+from sim.core.lang.frontend import local_arrays, pointers
 from sim.core.lang.frontend.captures import Captures
 from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.traced import (
+    AddressedArray,
+    AnyMemory,
     ArrayRef,
     LocalArray,
     LValue,
     Mismatch,
+    PointerArray,
     Range,
     StructValue,
     TracedValue,
@@ -54,6 +57,8 @@ from sim.core.lang.types import (
     int32,
     leaves_of,
     public_name,
+    size_of,
+    uint64,
 )
 
 RETURNED, BROKE, CONTINUED, VALUE = "$returned", "$broke", "$continued", "$value"
@@ -101,6 +106,7 @@ class Context:
         self._local_arrays = 0
         self.is_kernel = False
         self.hidden: dict[Any, Value] = {}  # parameters that callers do not see (`hidden.py`)
+        self.by_address: dict[Any, None] = {}  # kinds of objects that are known by an address of the run only
         self.copies = 1  # how many times the unrolled loops around here repeat it
 
     @property
@@ -327,8 +333,12 @@ class Context:
         if not isinstance(x, LValue):
             return x
         count = len(leaves_of(x.type))
-        if isinstance(x.array, LocalArray):
+        if isinstance(x.array, AddressedArray):
+            values = self._peek(x.array, x, count)
+        elif isinstance(x.array, LocalArray):
             values = local_arrays.read(self.b, x, self.env[x.array.name])
+        elif isinstance(x.array, PointerArray):
+            values = pointers.read(self.b, x)
         elif x.offset is None:
             values = self.b.load(x.array, x.index, range(x.first, x.first + count))
         else:
@@ -336,11 +346,28 @@ class Context:
             values = [self.b.load(x.array, x.index, leaves, self.leaf(x.offset, c))[0] for c in range(count)]
         return self.compose(x.type, iter(values))
 
+    def _peek(self, array: AddressedArray, x: LValue, count: int) -> list[Value]:
+        """Leaves of an element that lies at an address."""
+        leaves = leaves_of(x.array.type.dtype)  # type: ignore[union-attr, arg-type]
+
+        def steps(number: Value, size: Value | int) -> Value:
+            return self.b.emit("mul", self.b.emit("cast", number, type=uint64), size)
+
+        place = self.b.emit("add", array.address, steps(x.index[0], array.stride))
+        if x.offset is not None:
+            place = self.b.emit("add", place, steps(x.offset, size_of(leaves[x.first].scalar)))
+        return [self.b.peek(self.b.emit("add", place, k.offset), k.scalar) for k in leaves[x.first : x.first + count]]
+
     def write(self, x: LValue, values: Sequence[Value], how: Callable[..., Any]) -> None:
         """Store or accumulate leaves; `how`: `Builder.store` or `Builder.accum`."""
+        if isinstance(x.array, AddressedArray):
+            raise self.error(None, f"`{x.array.name}` is an array of a structure, which kernels only read")
         if isinstance(x.array, LocalArray):
             content = self.env[x.array.name]
             self.env[x.array.name] = local_arrays.written(self.b, x, content, values, how == self.b.accum)
+            return
+        if isinstance(x.array, PointerArray):
+            pointers.write(self.b, x, values, how == self.b.accum)
             return
         if x.offset is None:
             how(x.array, x.index, range(x.first, x.first + len(values)), values)
@@ -352,7 +379,7 @@ class Context:
     def accumulate(self, x: LValue, values: Sequence[Value]) -> None:
         """Add to leaves.  A literal 0 adds nothing: that leaf is left alone."""
         adds = [c for c, v in enumerate(values) if constant(v) != 0.0] if x.offset is None else []
-        if len(adds) == len(values) or not adds or isinstance(x.array, LocalArray):
+        if len(adds) == len(values) or not adds or not isinstance(x.array, Value):
             self.write(x, values, self.b.accum)
         else:
             self.b.accum(x.array, x.index, [x.first + c for c in adds], [values[c] for c in adds])
@@ -368,9 +395,9 @@ class Context:
             what, hint = _what_and_hint(problem)
             raise self.error(node, f"an element of `{self._shown(x.array)}` is {x.type}: {what}", hint) from None
 
-    def _shown(self, array: Value | LocalArray) -> str:
+    def _shown(self, array: AnyMemory) -> str:
         """The name of an array in a message."""
-        if isinstance(array, Value):
+        if not isinstance(array, LocalArray):
             return array.name
         return next(
             (name for name, x in self.env.items() if isinstance(x, ArrayRef) and x.array is array), "a local array"

@@ -164,7 +164,7 @@ def _counted(t: Context, node: ast.For, over: Range) -> None:
     ty = next((k.type for k in (over.start, over.stop, over.step) if isinstance(k, Value)), int32)
     start, step = t.as_value(over.start, ty, node.iter), t.as_value(over.step, ty, node.iter)
     stop = t.as_value(over.stop, ty, node.iter)
-    count = _trip_count(t, start, stop, step, ty)
+    count = trip_count(t, start, stop, step, ty)
 
     def bind(k: Value) -> None:
         t.env[target] = t.b.emit("add", start, t.b.emit("mul", k, step))
@@ -200,7 +200,8 @@ def _append_in(t: Context, block: Block, fill: Callable[[], Value]) -> Value:
     return extra.yields[0]
 
 
-def _trip_count(t: Context, start: Value, stop: Value, step: Value, ty: Type) -> Value:
+def trip_count(t: Context, start: Value, stop: Value, step: Value, ty: Type) -> Value:
+    """How often a loop over a range runs; of an empty range zero or less."""
     b = t.b
     k = constant(step)
     if k == 1:

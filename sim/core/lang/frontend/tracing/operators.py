@@ -76,6 +76,7 @@ _PYTHON: dict[str, Callable[[Any, Any], Any]] = {
     "eq": operator.eq,
     "ne": operator.ne,
 }
+_OF_BITS = ("and", "or", "xor", "shl", "shr")
 _MAX_POWER = 16
 
 
@@ -118,6 +119,9 @@ def _not_defined(t: Context, sign: str, a: TracedValue, b: TracedValue, node: as
 
 def _static(t: Context, op: str, sign: str, a: TracedValue, b: TracedValue, node: ast.AST) -> TracedValue:
     """Of two numbers that are known now."""
+    if op == "div" and b == 0 and float in (type(a), type(b)):
+        with np.errstate(all="ignore"):  # infinite or a NaN, as at run time
+            return float(np.float64(a) / np.float64(b))
     if op in ("div", "mod", "floordiv") and b == 0:
         raise t.error(node, f"{a!r} {sign} {b!r}: division by zero")
     if op == "div":
@@ -238,9 +242,11 @@ def _composites(
     if hook is not None:
         return call_function(t, hook, (a, b), {}, node)
     if isinstance(a, VectorValue) and isinstance(b, VectorValue):
-        if op in ("add", "sub"):
+        if op in ("add", "sub", *_OF_BITS) or (op == "mod" and ka == kb == "vector"):
             if a.type is not b.type:
                 raise t.error(node, f"{sign} of {a.type} and {b.type}: the types differ")
+            for x in a.leaves[:1]:
+                _check_kind(t, op, sign, x, node)
             return VectorValue(a.type, tuple(t.b.emit(op, x, y) for x, y in zip(a.leaves, b.leaves, strict=True)))
         if ka == kb == "vector":
             hint = (
@@ -252,7 +258,7 @@ def _composites(
     elif (
         op in ("mul", "div", "mod")
         and (ka == "scalar" or kb == "scalar")
-        and (isinstance(a, VectorValue) or op == "mul")
+        and (isinstance(a, VectorValue) or op != "mod")
     ):
         parts, scalar = (a, b) if isinstance(a, VectorValue) else (b, a)
         assert isinstance(parts, VectorValue)
@@ -274,7 +280,7 @@ def unary(t: Context, op: ast.unaryop, x: TracedValue, node: ast.AST) -> TracedV
         return t.logical_not(t.logical(x, node))
     if is_number(x):
         return -x if isinstance(op, ast.USub) else +x if isinstance(op, ast.UAdd) else ~x
-    if isinstance(x, VectorValue) and isinstance(op, (ast.USub, ast.UAdd)):
+    if isinstance(x, VectorValue) and isinstance(op, (ast.USub, ast.UAdd, ast.Invert)):
         return VectorValue(x.type, tuple(unary(t, op, v, node) for v in x.leaves))
     if isinstance(x, Value) and isinstance(x.type, Scalar):
         if isinstance(op, ast.UAdd):
@@ -338,15 +344,14 @@ def _widens(narrow: Scalar, wide: Scalar) -> bool:
     return narrow.bits < wide.bits and (wide.kind == "i" or narrow.kind == "u")
 
 
-def _compare_parts(t: Context, name: str, sign: str, a: VectorValue, b: VectorValue, node: ast.AST) -> Value:
+def _compare_parts(t: Context, name: str, sign: str, a: VectorValue, b: VectorValue, node: ast.AST) -> TracedValue:
     if a.type is not b.type:
         raise t.error(node, f"{sign} of {a.type} and {b.type}: the types differ")
     out: Value | None = None
     for x, y in zip(a.leaves, b.leaves, strict=True):
         each = t.b.emit(name, x, y)
         out = each if out is None else t.b.emit("and" if name == "eq" else "or", out, each)
-    assert out is not None
-    return out
+    return name == "eq" if out is None else out  # of no components
 
 
 def elementwise(t: Context, name: str, args: Positional, node: ast.AST) -> TracedValue:

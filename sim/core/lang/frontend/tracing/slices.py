@@ -33,9 +33,7 @@ def positions(t: Context, ty: Homogeneous, keys: Positional, node: ast.AST) -> t
             at = list(range(*slice(*bounds).indices(extent)))
             shape.append(len(at))
         found = [(*place, k) for place in found for k in at]
-    if 0 in shape:
-        raise t.error(node, "a slice with no components")
-    return found, tuple(shape)
+    return found, (0, 0) if len(shape) == 2 and 0 in shape else tuple(shape)
 
 
 def flat_value(

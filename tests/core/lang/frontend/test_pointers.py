@@ -1,0 +1,73 @@
+"""Arrays that a kernel makes of an address."""
+
+import numpy as np
+import pytest
+
+import sim
+
+
+@sim.struct
+class Pair:
+    number: int
+    point: sim.vec2
+
+
+@sim.kernel
+def by_address(a: sim.array2d(dtype=float), n: int, pairs: sim.array(dtype=Pair), out: sim.array(dtype=float)):
+    b = sim.array(ptr=a.ptr, shape=(2, n), dtype=float)
+    b[0, 1] = 5.0
+    b[1][n - 1] += 2.0
+    row = b[1, ::-1]
+    out[0] = row[0] + float(b.shape[1])
+    points = sim.array(ptr=a.ptr, shape=3, dtype=sim.vec2)
+    points[2][0] = points[0][1]
+    c = sim.array(ptr=pairs.ptr, shape=(2,), dtype=Pair)
+    c[1].number = c[0].number + 4
+    c[1].point = sim.vec2(1.0, out[0])
+    c[0].point[n - 2] = 8.0
+
+
+@sim.kernel
+def of_a_number(address: sim.uint64, n: int):
+    a = sim.array(ptr=address, shape=n, dtype=sim.int16)
+    for i in range(n):
+        a[i] = sim.int16(i * i)
+
+
+def test_elements_are_read_and_written(each_backend):
+    a, pairs, out = sim.array(np.arange(6).reshape(2, 3), dtype=float), sim.zeros(2, dtype=Pair), sim.zeros(1)
+    pairs[0] = Pair(number=3)
+    sim.launch(by_address, 1, [a, 3, pairs, out])
+    assert a.numpy().tolist() == [[0, 5, 2], [3, 5, 7]] and out.list() == [10.0]
+    found = pairs.list()
+    assert found[1].number == 7 and tuple(found[1].point) == (1.0, 10.0) and tuple(found[0].point) == (0.0, 8.0)
+    numbers = sim.zeros(5, dtype=sim.int16)
+    sim.launch(of_a_number, 1, [numbers.ptr, 5])
+    assert numbers.list() == [0, 1, 4, 9, 16]
+
+
+@pytest.fixture(params=["llvm", "interp"])
+def each_backend(request, monkeypatch):
+    from sim.core.backends.interp import InterpBackend
+
+    device = sim.get_device("cpu")
+    if request.param == "interp":
+        monkeypatch.setattr(device, "_backend", InterpBackend())
+
+
+def test_a_tape_does_not_record_it():
+    a, pairs = sim.zeros((2, 3), requires_grad=True), sim.zeros(2, dtype=Pair)
+    with sim.Tape(), pytest.raises(sim.GradientError, match="works on memory by its address"):
+        sim.launch(by_address, 1, [a, 3, pairs, sim.zeros(1)])
+    with pytest.raises(sim.GradientError, match="works on memory by its address"):
+        sim.autograd.jvp(by_address, [a, 3, pairs], [np.ones((2, 3)), None, None], dim=1, outputs=[sim.zeros(1)])
+
+
+def test_an_index_beyond_the_shape_is_reported():
+    sim.set_check_bounds(True)
+    try:
+        with pytest.raises(sim.KernelFault, match="index"):
+            sim.launch(by_address, 1, [sim.zeros((2, 3)), 1, sim.zeros(2, dtype=Pair), sim.zeros(1)])
+            sim.synchronize()
+    finally:
+        sim.set_check_bounds(False)

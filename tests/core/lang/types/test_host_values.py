@@ -1,0 +1,149 @@
+"""Values on the host: numbers, vectors, matrices and transforms behave as in kernels."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import sim
+from sim.core.lang.types import FLOATS, INTEGERS
+
+VECTORS = [sim.types.vector(3, s) for s in (*FLOATS, *INTEGERS)]
+
+
+@pytest.mark.parametrize("kind", VECTORS, ids=str)
+def test_vectors_of_every_scalar(kind):
+    v, s = kind(2, 4, 6), kind.dtype(2)
+    assert isinstance(v, kind) and kind.dtype is v.dtype and v.shape == (3,) and len(v) == 3
+    assert v + kind(1, 1, 1) == (3, 5, 7) and v - kind(1, 1, 1) == (1, 3, 5)
+    assert v * s == s * v == (4, 8, 12) and v / s == (1, 2, 3) and kind.dtype(12) / v == (6, 3, 2)
+    assert +v == v and hash(v) == hash((2, 4, 6)) and v != (2, 4, 7) and v != (2, 4)
+    assert v[0] == v.x == 2 and v[-1] == v.z == 6 and v[1:] == (4, 6) and v[::-1] == (6, 4, 2)
+    assert np.asarray(v).dtype == kind.dtype.np and pickle.loads(pickle.dumps(v)) == v
+    copy = kind(v)
+    copy.y, copy[0:1], copy[-1] = 5, (7,), kind.dtype(8)
+    assert copy == (7, 5, 8) and v == (2, 4, 6)
+
+
+@pytest.mark.parametrize("kind", [*FLOATS, *INTEGERS], ids=str)
+def test_numbers_keep_their_type(kind):
+    a = kind(7)
+    assert isinstance(a, kind) and not isinstance(a, sim.bool) and a.value == 7 and int(a) == 7 and float(a) == 7.0
+    assert a == 7 and a == 7.0 and a < 8 and a >= 7 and hash(a) == hash(7) and bool(a) and repr(a) == f"{kind}({a})"
+    for made, value in ((a + kind(2), 9), (a - kind(2), 5), (a * kind(2), 14), (a % kind(2), 1), (2 * a, 14)):
+        assert made == value
+        assert type(made) in (int, float) if kind in (sim.int32, sim.float32) else made.type is kind
+    assert a / kind(2) == (3.5 if kind.is_float else 3)  # whole numbers divide as in C
+    assert np.array([a, a]).dtype == kind.np and sim.array([a, a]).dtype is kind
+    assert pickle.loads(pickle.dumps(a)) == a
+
+
+def test_numbers_round_and_wrap():
+    assert sim.float16(0.1).value == float(np.float16(0.1)) and sim.int8(200) == -56 and sim.uint8(-1) == 255
+    assert sim.int32(2.9) == 2 and sim.float16(1e6).value == float("inf")
+
+
+def test_a_number_is_a_typed_constant_of_a_kernel():
+    third = sim.float64(1.0 / 3.0)
+
+    @sim.kernel
+    def k(y: sim.array(dtype=sim.float64)):
+        y[sim.tid()] = third
+
+    y = sim.zeros(1, dtype=sim.float64)
+    sim.launch(k, 1, inputs=[y])
+    assert y.numpy()[0] == 1.0 / 3.0
+
+
+@pytest.mark.parametrize("real", "hfd")
+def test_matrices(real):
+    mat22, vec2 = getattr(sim, f"mat22{real}"), getattr(sim, f"vec2{real}")
+    m = mat22(2, 4, 6, 8)
+    assert m == mat22(((2, 4), (6, 8))) == mat22([2, 4], [6, 8]) == mat22(np.array([[2, 4], [6, 8]]))
+    assert m * vec2(1, 2) == m @ vec2(1, 2) == (10, 22) and vec2(1, 2) * m == (14, 20)
+    assert m @ m == ((28, 40), (60, 88)) and m / m.dtype(2) == ((1, 2), (3, 4)) and mat22(3) == ((3, 3), (3, 3))
+    assert m[1] == m.get_row(1) == (6, 8) and m[:, 1] == m.get_col(-1) == (4, 8) and m[0:1, 1:] == ((4,),)
+    m[0][1], m[1] = 5, (1, 2)
+    m.set_col(0, 9)
+    assert m == ((9, 5), (9, 2)) and str(mat22(1)) == "[[1.0, 1.0],\n [1.0, 1.0]]"
+
+
+@pytest.mark.parametrize("real", "hfd")
+def test_transforms_and_quaternions(real):
+    transform, quat, vec3 = (getattr(sim, name + real) for name in ("transform", "quat", "vec3"))
+    t = transform((1, 2, 3), (0, 0, 1, 0))
+    assert (
+        t == transform(p=(1, 2, 3), q=(0, 0, 1, 0)) == transform(1, 2, 3, 0, 0, 1, 0) and transform((1, 2, 3)).q.w == 1
+    )
+    assert isinstance(t.p, vec3) and isinstance(t.q, quat) and transform()[6] == 1 and quat() == (0, 0, 0, 0)
+    t.p = (4, 5, 6)
+    t.p.x = 7
+    assert t.p == (7, 5, 6)
+    sim.transform_set_rotation(t, quat(0, 0, 1, 0))
+    sim.transform_set_translation(t, vec3(7, 5, 6))
+    assert sim.quat_rotate(t.q, vec3(1, 2, 3)) == (-1, -2, 3) and t * transform() == t
+    assert sim.transform_point(t, vec3(1, 0, 0)) == (6, 5, 6)
+
+
+def test_the_class_of_a_value_is_its_type():
+    v = sim.vec3(1, 2, 3)
+    made = type(v)
+    assert made == sim.vec3 and sim.vec3 == made and made != sim.vec4 and {sim.vec3: 1}[made] == 1
+    assert type(v)(4, 5, 6) == (4, 5, 6) and type(v)._shape_ == (3,) and type(sim.float64(1))(2) == 2
+    assert sim.zeros(2, dtype=type(v)).dtype is sim.vec3 and sim.types.types_equal(type(v), sim.vec3)
+
+    class Point(sim.vec3):
+        pass
+
+    assert sim.zeros(2, dtype=Point).dtype is sim.vec3 and Point(1, 2, 3) == v
+
+
+def test_text():
+    assert repr(sim.vec3(1, 2, 3)) == "vec3f([1.0, 2.0, 3.0])" and str(sim.vec2i(1, 2)) == "[1, 2]"
+    assert repr(sim.vec2d(1, 2)) == "vec2d([float64(1.0), float64(2.0)])"
+    assert sim.vec3.__name__ == "vec3f" and sim.types.vector(5, float).__name__ == "vec5<float32>"
+
+
+@pytest.mark.parametrize(
+    ("act", "error", "message"),
+    [
+        (lambda: sim.vec3(1, 2), TypeError, "vec3<float32> has 3 components, got 2"),
+        (lambda: sim.vec3("a"), TypeError, "is a number, got 'a'"),
+        (lambda: sim.vec2i(1.5, 2), TypeError, "whole number"),
+        (lambda: sim.mat22(sim.vec2(), sim.vec2()), TypeError, "matrix_from_rows"),
+        (lambda: sim.mat22((1, 2, 3), (1, 2, 3)), TypeError, "a row of"),
+        (lambda: sim.transform(x=1), TypeError, "p= and q="),
+        (lambda: sim.vec3().w, AttributeError, "no component 'w'"),
+        (lambda: setattr(sim.vec3(), "w", 1), AttributeError, "no component 'w'"),
+        (lambda: sim.vec3()[None], KeyError, "takes an index"),
+        (lambda: sim.mat22()[0, 0, 0], KeyError, "one or two indices"),
+        (lambda: sim.vec3()[3], IndexError, "out of bounds"),
+        (lambda: sim.mat22().get_row(2), IndexError, "no row 2"),
+        (lambda: sim.vec3().__setitem__(slice(0, 2), (1, 2, 3)), ValueError, "takes"),
+        (lambda: sim.vec3() + sim.vec3d(), TypeError, "types differ"),
+        (lambda: sim.vec3() + sim.vec2(), TypeError, "types differ"),
+        (lambda: sim.int8(1) + sim.int16(1), TypeError, "no implicit conversion"),
+        (lambda: sim.int8(2) ** sim.int8(2), TypeError, "constant exponent"),
+        (lambda: sim.vec3() + "a", TypeError, "unsupported operand"),
+        (lambda: sim.vec3.from_ptr(0), RuntimeError, "null"),
+    ],
+)
+def test_what_is_wrong_says_so(act, error, message):
+    with pytest.raises(error, match=message):
+        act()
+
+
+def test_memory():
+    row = np.array([1, 2, 3], np.float32)
+    assert sim.vec3.from_ptr(row.ctypes.data) == (1, 2, 3)
+
+
+def test_questions():
+    t = sim.types
+    assert t.type_is_vector(sim.vec3) and not t.type_is_vector(sim.vec3()) and t.is_vector(sim.vec3())
+    assert t.type_is_int(int) and t.type_is_float(sim.float16) and t.is_int(3) and t.is_float(sim.float16(1))
+    assert t.type_is_matrix(sim.mat22) and t.is_quaternion(sim.quat()) and t.is_transformation(sim.transform())
+    assert t.type_is_value(sim.quat) and t.is_value(1.0) and not t.is_value("a") and t.types_equal(float, sim.float32)
+    assert t.int_types == INTEGERS and t.float_types == FLOATS and sim.spatial_vector is t.vector(6, float)
