@@ -119,7 +119,9 @@ from sim.core.lang.frontend.constructors import vector as vector
 from sim.core.lang.frontend.custom import adjoint as adjoint
 from sim.core.lang.frontend.custom import func_grad as func_grad
 from sim.core.lang.frontend.custom import func_replay as func_replay
+from sim.core.lang.frontend.function import Function as Function
 from sim.core.lang.frontend.function import func as func
+from sim.core.lang.frontend.native import func_native as func_native
 from sim.core.lang.library.decompose import eig3 as eig3
 from sim.core.lang.library.decompose import polar3 as polar3
 from sim.core.lang.library.decompose import qr3 as qr3
@@ -236,6 +238,7 @@ from sim.core.lang.library.vector import spatial_cross_dual as spatial_cross_dua
 from sim.core.lang.library.vector import spatial_dot as spatial_dot
 from sim.core.lang.library.vector import spatial_top as spatial_top
 from sim.core.lang.library.vector import velocity_at_point as velocity_at_point
+from sim.core.lang.references import ref as ref
 from sim.core.lang.types import AnyScalar as Scalar
 from sim.core.lang.types import Float as Float
 from sim.core.lang.types import Int as Int
@@ -316,6 +319,11 @@ from sim.core.lang.types import vec4ub as vec4ub
 from sim.core.lang.types import vec4ui as vec4ui
 from sim.core.lang.types import vec4ul as vec4ul
 from sim.core.lang.types import vec4us as vec4us
+from sim.core.lang.warp_errors import WarpCodegenAttributeError as WarpCodegenAttributeError
+from sim.core.lang.warp_errors import WarpCodegenError as WarpCodegenError
+from sim.core.lang.warp_errors import WarpCodegenKeyError as WarpCodegenKeyError
+from sim.core.lang.warp_errors import WarpCodegenTypeError as WarpCodegenTypeError
+from sim.core.lang.warp_errors import WarpCodegenValueError as WarpCodegenValueError
 from sim.core.runtime.ambient.profile import Profile as Profile
 from sim.core.runtime.ambient.profile import profile as profile
 from sim.core.runtime.ambient.threads import get_num_threads as get_num_threads
@@ -431,7 +439,6 @@ from sim.core.runtime.launch.conditionals import capture_while as capture_while
 from sim.core.runtime.launch.faults import KernelFault as KernelFault
 from sim.core.runtime.launch.kernel import Kernel as Kernel
 from sim.core.runtime.launch.kernel import kernel as kernel
-from sim.core.runtime.launch.kernel import overload as overload
 from sim.core.runtime.launch.launch import Launch as Launch
 from sim.core.runtime.launch.launch import launch as launch
 from sim.core.runtime.launch.mapping import map as map
@@ -441,6 +448,7 @@ from sim.core.runtime.launch.module import get_module as get_module
 from sim.core.runtime.launch.module import get_module_options as get_module_options
 from sim.core.runtime.launch.module import load_module as load_module
 from sim.core.runtime.launch.module import set_module_options as set_module_options
+from sim.core.runtime.launch.overloads import overload as overload
 from sim.core.runtime.tape.tape import Tape as Tape
 from sim.core.spatial.bvh import Bvh as Bvh
 from sim.core.spatial.bvh import BvhConstructor as BvhConstructor

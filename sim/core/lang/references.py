@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sim.core.lang.types import ArrayType, Struct, Type, array_type
+from sim.core.lang.types import ArrayType, Struct, Type, array_type, as_type
 
 
 class Reference(Type):
@@ -78,3 +78,30 @@ def struct_of_references(struct: Struct, fields: Mapping[str, Type]) -> StructOf
     """The one type of this struct with these field types."""
     made: StructOfReferences = _interned.setdefault((struct, *fields.values()), StructOfReferences(struct, fields))
     return made
+
+
+class ref:  # noqa: N801 as Warp spells it
+    """`def grow(x: sim.ref[float]): x += 1.0`: a parameter that a function of the language changes for its caller.
+
+    The argument is a variable, a component, a field of a struct, or an element of an array.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __class_getitem__(cls, value: Any) -> ref:
+        return cls(value)
+
+    @property
+    def dtype(self) -> Type:
+        """The type of what is referred to."""
+        return as_type(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ref) and other.dtype is self.dtype
+
+    def __hash__(self) -> int:
+        return hash((ref, self.dtype))
+
+    def __repr__(self) -> str:
+        return f"ref[{self.dtype}]"

@@ -170,7 +170,7 @@ def _where(t: Context, node: ast.AST, args: list[ast.expr], kwargs: dict[str, as
     return choose(t, args[0], args[1], args[2], node)
 
 
-class Shape:
+class LengthOnly:
     """What `static(...)` sees of a vector, matrix or tuple of the run: how long it is."""
 
     def __init__(self, length: int) -> None:
@@ -194,7 +194,7 @@ def _static(t: Context, node: ast.AST, args: list[ast.expr], kwargs: dict[str, a
         if isinstance(value, (StructValue, ArrayRef, Undefined)) or flatten(value):
             space.pop(key, None)  # a value of the run hides a captured name
             if isinstance(value, (VectorValue, tuple)):
-                space[key] = Shape(len(value.type) if isinstance(value, VectorValue) else len(value))
+                space[key] = LengthOnly(len(value.type) if isinstance(value, VectorValue) else len(value))
         else:
             space[key] = value
     t.captures.expression(t.frame.function, args[0], t.env)

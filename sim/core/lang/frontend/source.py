@@ -14,6 +14,7 @@ from types import CodeType
 from typing import Any
 
 from sim.core.lang.errors import KernelError, Span
+from sim.core.lang.references import ref
 from sim.core.lang.types import Scalar, Type, as_type, float32, is_open
 
 MISSING = inspect.Parameter.empty
@@ -33,11 +34,13 @@ class KernelParameter:
     type:    what its annotation says (an `ArrayType` with `dtype` None for arrays of anything), or None: taken from the
              argument.
     default: a Python value, or `MISSING`.
+    by_reference: whether the function changes it for its caller.
     """
 
     name: str
     type: Type | None
     default: Any = MISSING
+    by_reference: bool = False
 
     @property
     def required(self) -> bool:
@@ -261,13 +264,14 @@ def signature(
     defaults.update(python.__kwdefaults__ or {})
     out = []
     for name in names:
+        spec = known.get(name)
         try:
-            ty = annotated_type(known.get(name), real)
+            ty = annotated_type(spec.value if isinstance(spec, ref) else spec, real)
         except TypeError as problem:
             raise KernelError(
                 f"the annotation of `{name}` in `{python.__name__}`: {problem}", annotation_span(python, name)
             ) from None
-        out.append(KernelParameter(name, ty, defaults.get(name, MISSING)))
+        out.append(KernelParameter(name, ty, defaults.get(name, MISSING), isinstance(spec, ref)))
     return out
 
 

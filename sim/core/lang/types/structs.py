@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -48,9 +49,30 @@ class Struct(CompositeType):
                 {"names": list(offsets), "formats": formats, "offsets": list(offsets.values()), "itemsize": self.size}
             )
 
-    def __call__(self, **fields: Any) -> Any:
-        """A value on the host; fields that are not given are zero, arrays None."""
-        return HostStruct(self, **fields)
+    def __call__(self, *values: Any, **fields: Any) -> Any:
+        """A value on the host, from fields in order or by name; those that are not given are zero, arrays None."""
+        if len(values) > len(self.fields):
+            raise TypeError(f"struct {self.name} has {len(self.fields)} fields, got {len(values)} values")
+        given = dict(zip(self.fields, values, strict=False))
+        twice = next((key for key in fields if key in given), None)
+        if twice is not None:
+            raise TypeError(f"struct {self.name} got '{twice}' twice")
+        return HostStruct(self, **given, **fields)
+
+    @property
+    def cls(self) -> Struct:
+        """What `isinstance(value, Particle.cls)` asks, in Warp's programs."""
+        return self
+
+    def __instancecheck__(self, value: object) -> bool:
+        return isinstance(value, HostStruct) and value._sim_struct_ is self
+
+    def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
+        raise TypeError(f"a class derives from struct {self.name}: structs have no bases; name all fields in the class")
+
+    def numpy_dtype(self) -> np.dtype:
+        """The NumPy dtype of one element of an array of it."""
+        return self.np
 
     def field_leaves(self, key: str) -> tuple[int, int]:
         """Range of leaf numbers that field `key` occupies (array fields occupy none)."""
@@ -92,6 +114,12 @@ class HostStruct:
             value = field(*np.ravel(np.asarray(value)))
         object.__setattr__(self, name, value)
 
+    def to(self, device: Any) -> HostStruct:
+        """The same with its arrays, those of structs in it too, on a device."""
+        kind: Struct = self._sim_struct_
+        own = {key: getattr(self, key) for key in kind.fields}
+        return HostStruct(kind, **{k: v.to(device) if hasattr(v, "to") else v for k, v in own.items()})
+
     def __repr__(self) -> str:
         kind: Struct = self._sim_struct_
         return f"{kind.name}({', '.join(f'{k}={getattr(self, k)!r}' for k in kind.fields)})"
@@ -99,15 +127,15 @@ class HostStruct:
 
 def struct(cls: type) -> Struct:
     """`@struct class Particle: x: sim.vec3; mass: float`: a struct type from the annotations of a class."""
-    annotations: dict[str, Any] = {}
-    for key, spec in _annotations(cls).items():
-        annotations[key] = as_type(spec)
-    kind = Struct(cls.__name__, annotations)
+    fields: dict[str, Type] = {}
+    for key, spec in cls.__dict__.get("__annotations__", {}).items():
+        if isinstance(spec, str):  # postponed: what Python would evaluate, where the class is defined
+            frame = sys._getframe(1)
+            spec = eval(spec, {**frame.f_globals, **frame.f_locals})  # noqa: S307
+        try:
+            fields[key] = as_type(spec)
+        except TypeError as problem:
+            raise TypeError(f"field '{key}' of struct {cls.__name__}: {problem}") from None
+    kind = Struct(cls.__name__, fields)
     kind.__doc__ = cls.__doc__
     return kind
-
-
-def _annotations(cls: type) -> dict[str, Any]:
-    raw = cls.__dict__.get("__annotations__", {})
-    scope: dict[str, Any] = dict(vars(__import__("sys").modules[cls.__module__]))
-    return {k: eval(v, scope) if isinstance(v, str) else v for k, v in raw.items()}  # noqa: S307 postponed annotations

@@ -6,7 +6,7 @@ import ast
 import copy
 import re
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -14,10 +14,10 @@ from typing import Any
 
 from sim.core.lang.analysis.activity import reached_arrays
 from sim.core.lang.autodiff.to_be_recorded import to_be_recorded
-from sim.core.lang.errors import KernelError, did_you_mean, entry_point
+from sim.core.lang.errors import KernelError, entry_point
 from sim.core.lang.frontend.captures import Captures, same_calls
 from sim.core.lang.frontend.function import Function, local_annotations
-from sim.core.lang.frontend.source import FunctionSource, KernelParameter, annotated_type, caller_locals
+from sim.core.lang.frontend.source import KernelParameter, annotated_type, caller_locals
 from sim.core.lang.frontend.tracer import trace_kernel
 from sim.core.lang.frontend.tracing.hidden import HiddenParameter
 from sim.core.lang.ir.core import Func, Value, walk
@@ -345,6 +345,8 @@ def kernel(
     unknown = set(hints) - _HINTS
     if unknown:
         raise TypeError(f"@kernel takes no option '{unknown.pop()}'")
+    if module_options is not None and not isinstance(module_options, Mapping):
+        raise TypeError(f"@kernel: module_options is a dictionary, not {module_options!r}")
     if module_options is not None and module != "unique":
         raise ValueError(
             '@kernel: module_options asks for module="unique"; sim.set_module_options is for a whole module'
@@ -381,52 +383,10 @@ def _unique(
     made = Kernel(f, name, module, options, annotations=annotations)
     text = ast.unparse(made.function.source.node)
     types = tuple(p.type for p in made.parameters)
-    settings = repr((sorted(module.options.items()), sorted(options.items())))
+    captured = [made.function.scope.find(local) for local in f.__code__.co_freevars]
+    told = [x if isinstance(x, (bool, int, float, str)) else id(x) for x in captured]
+    settings = repr((sorted(module.options.items()), sorted(options.items()), told))
     key = (id(f.__globals__), f.__qualname__, name, text, types, settings)
     module.name = f"{made.key}_{sha256(repr(key).encode()).hexdigest()[:8]}"
     # a local name of where it is defined may be another thing there each time, now or later
     return made if f.__closure__ else _uniques.setdefault(key, made)
-
-
-@entry_point
-def overload(kernel: Kernel | Callable[..., Any], arg_types: Sequence[Any] | Mapping[str, Any] | None = None) -> Kernel:
-    """A generic kernel for given types: `overload(k, [sim.array[float], float])`, or by name for the generic ones,
-    `overload(k, {"value": float})`.
-
-    Decorator of a function without a body: the kernel of that name gets an overload with the types that it declares.
-    A launch of the generic kernel needs none; an overload converts the numbers that it is launched with.
-    """
-    if isinstance(kernel, Kernel):
-        if isinstance(arg_types, Mapping):
-            names = [p.name for p in kernel.parameters]
-            for key in arg_types:
-                if key not in names:
-                    raise KernelError(f"kernel '{kernel.name}' has no argument '{key}'{did_you_mean(key, names)}")
-            arg_types = [arg_types.get(p.name, p.type) for p in kernel.parameters]
-        return kernel.add_overload(arg_types or ())
-    if not callable(kernel):
-        raise TypeError(f"overload takes a kernel or decorates a function, got {kernel!r}")
-    return _overload_as_declared(kernel, local_annotations(kernel, caller_locals(2)))
-
-
-def _overload_as_declared(stub: Callable[..., Any], annotations: dict[str, Any] | None) -> Kernel:
-    kernels: Iterable[Kernel] = get_module(stub.__module__).kernels.values()
-    known = [k for k in kernels if k.func.__qualname__ == stub.__qualname__]
-    source = FunctionSource(stub)
-    span = source.span(source.node)
-    if len(known) != 1:
-        found = "no kernel" if not known else "more than one kernel"
-        raise KernelError(
-            f"there is {found} `{stub.__name__}` to overload", span, "write sim.overload(kernel, [types])"
-        )
-    if not all(isinstance(part, ast.Pass) or _is_constant(part) for part in source.node.body):
-        raise KernelError(f"an overload of `{stub.__name__}` has a body", span, "write `...`: it gives types only")
-    given = stub.__annotations__ if annotations is None else annotations
-    if given.get("return") not in (None, type(None)):
-        raise KernelError(f"an overload of `{stub.__name__}` returns something", span, "kernels write to arrays")
-    known[0].add_overload([kind for key, kind in given.items() if key != "return"])
-    return known[0]
-
-
-def _is_constant(part: ast.stmt) -> bool:
-    return isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant)

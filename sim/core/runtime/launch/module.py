@@ -38,8 +38,8 @@ OPTIONS: Mapping[str, Any] = {
     "enable_mathdx_solver": None,
     "enable_mathdx_fft": None,
 }
-"""The options of Warp's modules.  `enable_backward` is followed; the others choose how Warp's compilers work, and are
-kept for programs that ask for them."""
+"""The options of Warp's modules.  `enable_backward`, which begins as `config` says, is followed; the others choose how
+Warp's compilers work, and are kept for programs that ask for them."""
 
 
 class Compilable(Protocol):
@@ -93,7 +93,9 @@ class Module:
         """Changes some options; raises ValueError where there is no such option."""
         for key in options:
             if key not in OPTIONS:
-                raise ValueError(f"a module has no option '{key}'{did_you_mean(key, OPTIONS)}")
+                raise ValueError(
+                    f"a module has no option '{key}'{did_you_mean(key, OPTIONS)}; its options: {', '.join(OPTIONS)}"
+                )
         self.options.update(options)
 
     def __repr__(self) -> str:

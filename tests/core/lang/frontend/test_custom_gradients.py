@@ -282,3 +282,32 @@ def test_mistakes_are_named():
 
 def test_a_check_in_single_precision():
     assert gradcheck(sim.normalize, inputs=[sim.vec3(0.3, -0.2, 0.9)])
+
+
+# ---- a derivative that calls its own function
+@sim.func
+def sigmoid(x: float):
+    return 1.0 / (1.0 + sim.exp(-x))
+
+
+@sim.func_grad(sigmoid)
+def _(x: float, adj: float):
+    y = sigmoid(x)
+    sim.adjoint[x] += adj * y * (1.0 - y)
+
+
+@sim.kernel
+def sigmoids(x: sim.array[float], y: sim.array[float]):
+    i = sim.tid()
+    y[i] = sigmoid(x[i])
+
+
+def test_a_derivative_may_call_its_function():
+    x = sim.array([-1.0, 0.0, 2.0], dtype=float, requires_grad=True)
+    y = sim.zeros_like(x)
+    with sim.Tape() as tape:
+        sim.launch(sigmoids, 3, inputs=[x], outputs=[y])
+    tape.backward(grads={y: sim.ones(3, dtype=float)})
+    want = 1 / (1 + np.exp(-np.array([-1.0, 0.0, 2.0])))
+    np.testing.assert_allclose(y.numpy(), want, rtol=1e-6)
+    np.testing.assert_allclose(x.grad.numpy(), want * (1 - want), rtol=1e-6)

@@ -179,8 +179,9 @@ def test_points_and_parameters_of_a_constraint(tmp_path, own_registry):
 
 def test_names_of_warp_are_hinted_at():
     for name, hint in {
-        "from_ptr": "sim.array",
-        "svd3x3": "sim.svd3",
+        "Volume": "sampled fields",
+        "tile_sum": "tiles",
+        "select": "sim.where",
     }.items():
         with pytest.raises(AttributeError, match=rf"module 'sim' has no attribute '{name}': .*{re.escape(hint)}"):
             getattr(sim, name)

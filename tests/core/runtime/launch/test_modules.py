@@ -214,6 +214,7 @@ def test_a_module_of_its_own_is_shared_by_equal_definitions():
 
     a = sim.array([1.0], dtype=float)
     assert around(2.0) is not around(2.0)
+    assert around(2.0).module.name != around(3.0).module.name
     sim.launch(around(3.0), 1, inputs=[a])
     assert a.list() == [3.0]
 
@@ -223,6 +224,8 @@ def test_options_that_are_not_there():
         sim.set_module_options({"enable_backwards": False})
     with pytest.raises(ValueError, match='module="unique"'):
         sim.kernel(module_options={"fast_math": True})
+    with pytest.raises(TypeError, match="module_options is a dictionary"):
+        sim.kernel(module="unique", module_options=["fast_math"])
     with pytest.raises(TypeError, match="no option 'launch_bound'"):
         sim.kernel(launch_bound=128)
 
@@ -236,6 +239,12 @@ def test_a_kernel_without_backward_gives_no_gradient_instead_of_a_wrong_one(opti
     assert options["enable_backward"] is False and gradient(square_both) == 6.0
     with pytest.raises(sim.GradientError, match="'square', which has enable_backward=False"):
         gradient(square)
+
+
+def test_new_modules_begin_with_the_setting(monkeypatch):
+    monkeypatch.setattr(sim.config, "enable_backward", False)
+    assert sim.get_module("tests.of.settings").options["enable_backward"] is False
+    assert sim.get_module(__name__).options["enable_backward"] is True
 
 
 def test_what_it_writes_may_be_used_where_no_gradient_goes_back():

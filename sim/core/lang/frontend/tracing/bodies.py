@@ -160,6 +160,9 @@ def trace_kernel(
         raise t.error(node, f"kernel `{function.name}` takes {len(names)} arguments, got {len(arg_types)}")
     layout = []
     with t.b:
+        changed = next((p.name for p in function.parameters(real) if p.by_reference), None)
+        if changed is not None:
+            raise t.error(node, f"kernel `{function.name}` has a parameter ref[...], '{changed}'", "pass an array")
         for key, ty in zip(names, arg_types, strict=True):
             first = len(t.block.params)
             frame.env[key] = parameter_value(t, key, ty)

@@ -1,9 +1,13 @@
-"""Branches: both sides of a choice of the run are traced into regions, and what they assigned is merged."""
+"""Branches: both sides of a choice of the run are traced into regions, and what they assigned is merged.
+
+Early exits, `return`, `break` and `continue`, set flags that are kept like variables: one that is known to be true ends
+the block, one of the run wraps what is left of it.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from sim.core.lang.frontend.source import MISSING
 from sim.core.lang.frontend.traced import Mismatch, TracedValue, Undefined, flatten, rebuild, same
@@ -146,3 +150,57 @@ def short_circuit(
 def harmless(block: Block) -> bool:
     """May operations run where the program would not get to?  Arithmetic may, and no index that may be refused."""
     return all((op.is_primitive and op.name != "in_bounds") or op.row.free for op in block.ops)
+
+
+# ---- early exits
+def exit_flag(t: Context) -> TracedValue:
+    """Whether the rest of the block is skipped: False, True, or a bool of the run."""
+    out: TracedValue = False
+    for name in FLAGS:
+        flag = t.env[name]
+        if flag is True:
+            return True
+        if isinstance(flag, Value):
+            out = flag if out is False else t.b.emit("or", out, flag)
+    return out
+
+
+def clear_flags(t: Context) -> None:
+    for name in FLAGS:
+        t.env[name] = False
+
+
+def settle_flags(t: Context) -> None:
+    """In the branch where a flag was set: if it can only be one, it is known to be."""
+    raised = [name for name in FLAGS if t.env[name] is not False]
+    if len(raised) == 1:
+        t.env[raised[0]] = True
+
+
+def leaves(body: Sequence[ast.stmt]) -> bool:
+    """Whether a block always ends in `return`, `break` or `continue` (by its syntax)."""
+    if not body:
+        return False
+    last = body[-1]
+    if isinstance(last, ast.If):
+        return leaves(last.body) and leaves(last.orelse)
+    return isinstance(last, (ast.Return, ast.Break, ast.Continue))
+
+
+def exits(body: Sequence[ast.stmt]) -> bool:
+    """Whether a loop body can leave its loop: a `break` of its own, or a `return`."""
+    return any(_exits(s, True) for s in body)
+
+
+def _exits(node: ast.stmt, own: bool) -> bool:
+    if isinstance(node, ast.Return) or (own and isinstance(node, ast.Break)):
+        return True
+    inner = own and not isinstance(node, (ast.For, ast.While))
+    return any(_exits(s, inner) for s in ast.iter_child_nodes(node) if isinstance(s, ast.stmt))
+
+
+def breaks(node: ast.stmt) -> bool:
+    """Whether a statement of a loop body may leave that loop by `break`."""
+    if isinstance(node, (ast.For, ast.While)):
+        return False
+    return isinstance(node, ast.Break) or any(breaks(s) for s in ast.iter_child_nodes(node) if isinstance(s, ast.stmt))

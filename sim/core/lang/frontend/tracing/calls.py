@@ -21,6 +21,7 @@ from sim.core.lang.frontend.traced import (
     describe,
     is_number,
     is_traced,
+    same,
     type_of,
 )
 from sim.core.lang.frontend.tracing.assignments import assign
@@ -133,10 +134,27 @@ def call_function(
     try:
         result = run_body(t, frame)
         t.share_local_arrays(frame.env, caller)
-        return result
     finally:
         t.frames.pop()
         t.at(node)
+    _give_back(t, function, values, frame.env, node)
+    return result
+
+
+def _give_back(t: Context, function: Function, before: Keywords, after: Keywords, node: ast.AST) -> None:
+    """What a function has assigned to its parameters `ref[...]` is assigned to the arguments."""
+    for k, p in enumerate(function.parameters(t.real)):
+        if not p.by_reference:
+            continue
+        target: ast.AST = node
+        if isinstance(node, ast.Call) and not any(isinstance(a, ast.Starred) for a in node.args):
+            named = {keyword.arg: keyword.value for keyword in node.keywords}
+            target = node.args[k] if k < len(node.args) else named.get(p.name, node)
+        if not isinstance(target, (ast.Name, ast.Attribute, ast.Subscript)):
+            what = f"`{function.name}` changes its argument '{p.name}': this cannot be assigned to"
+            raise t.error(target, what, "pass a variable, a component, a field or an element of an array")
+        if not same(before[p.name], after[p.name]):
+            assign(t, target, after[p.name])
 
 
 def chosen(

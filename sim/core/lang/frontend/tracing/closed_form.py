@@ -15,11 +15,14 @@ from sim.core.lang.frontend.traced import ArrayRef, Keywords, TracedValue, descr
 from sim.core.lang.frontend.tracing.bodies import bind_arguments, parameter_value, run_body, trace_function
 from sim.core.lang.frontend.tracing.context import Context, Frame, Syntax
 from sim.core.lang.ir.core import Func, Op, Value, walk
+from sim.core.lang.memoize import compiling
 from sim.core.lang.types import ArrayType, Scalar, Struct, Type, has_float, leaves_of, scalar_of
 
 
 def call_closed_form(t: Context, function: Function, values: Keywords, node: ast.AST) -> TracedValue:
     """A call that stays one, because its derivative is given in closed form."""
+    if any(p.by_reference for p in function.parameters(t.real)):
+        raise t.error(node, f"`{function.name}` has a derivative in closed form: it cannot change its arguments")
     real = next((s for v in values.values() if (s := _float_of(v)) is not None), t.real)
     typed: list[Any] = []
     kinds: list[Any] = []
@@ -43,6 +46,7 @@ def call_closed_form(t: Context, function: Function, values: Keywords, node: ast
         entry = remembered(
             function.traces, ("closed form", *kinds, t.real), lambda: ClosedForm(t.syntax, function, kinds, t.real)
         )
+        entry.look_at_rule()
     except KernelError as problem:
         raise _inside(t, function, problem, node) from None
     t.captures.include(entry.captures)
@@ -111,7 +115,14 @@ class ClosedForm:
                 )
         self._vjp: Func | KernelError | None = None
         self._separated: Func | None = None
-        if not own_module(function.__module__):
+        self._looked_at = own_module(function.__module__)
+
+    def look_at_rule(self) -> None:
+        """Captures what the derivative reads too.  Not before the function is known: the derivative may call it."""
+        with compiling:
+            if self._looked_at:
+                return
+            self._looked_at = True
             try:
                 self.captures.include(self.vjp().captures)
             except KernelError as problem:

@@ -7,7 +7,7 @@ import enum
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from sim.core.lang.errors import did_you_mean
+from sim.core.lang.errors import KernelError, did_you_mean
 from sim.core.lang.frontend.source import MISSING
 from sim.core.lang.frontend.traced import ArrayRef, Positional, TracedValue, Undefined, whole
 from sim.core.lang.frontend.tracing.assignments import assign, subscript_keys
@@ -191,11 +191,10 @@ def _items(t: Context, node: ast.expr) -> Sequence[TracedValue]:
 def _unpacked(t: Context, node: ast.Starred) -> Sequence[TracedValue]:
     """The arguments that `*x` stands for: items of a tuple, components of a vector, elements of a part of an array."""
     part = node.value
-    not_known = t.error(node, "how many elements this is has to be known while compiling", "write *a[0:3]")
     if not (isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Slice)):
         whole_value = t.eval(part)
         if isinstance(whole_value, ArrayRef):
-            raise not_known
+            raise _of_unknown_length(t, node)
         return iterate(t, whole_value, node)
     base = t.eval(part.value)
     if not isinstance(base, ArrayRef):
@@ -203,8 +202,12 @@ def _unpacked(t: Context, node: ast.Starred) -> Sequence[TracedValue]:
     bounds = (part.slice.lower, part.slice.upper, part.slice.step)
     low, high, step = (None if k is None else whole(t.eval(k)) for k in bounds)
     if high is None or min(low or 0, high, step or 1) < 0 or step == 0:
-        raise not_known
+        raise _of_unknown_length(t, node)
     return [t.load(subscript(t, base, (k,), node)) for k in range(low or 0, high, step or 1)]
+
+
+def _of_unknown_length(t: Context, node: ast.AST) -> KernelError:
+    return t.error(node, "how many elements this is has to be known while compiling", "write *a[0:3]")
 
 
 _EXPRESSIONS: dict[type, Callable[[Context, TracedValue], TracedValue]] = {

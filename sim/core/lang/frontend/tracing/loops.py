@@ -30,10 +30,18 @@ from sim.core.lang.frontend.traced import (
     whole,
 )
 from sim.core.lang.frontend.tracing.assignments import assign
-from sim.core.lang.frontend.tracing.branches import branch, filler, short_circuit
+from sim.core.lang.frontend.tracing.branches import (
+    branch,
+    breaks,
+    clear_flags,
+    exit_flag,
+    exits,
+    filler,
+    settle_flags,
+    short_circuit,
+)
 from sim.core.lang.frontend.tracing.components import iterate
 from sim.core.lang.frontend.tracing.context import BROKE, CONTINUED, FLAGS, RETURNED, VALUE, Context
-from sim.core.lang.frontend.tracing.exits import breaks, clear_flags, exit_flag, exits, settle_flags
 from sim.core.lang.frontend.tracing.registry import ADVANCE, Builtin
 from sim.core.lang.ir.core import Block, Op, Value
 from sim.core.lang.types import Scalar, Type, bool_, int32

@@ -12,9 +12,8 @@ from functools import partial
 from sim.core.lang.frontend.source import annotated_type
 from sim.core.lang.frontend.traced import ArrayRef, LocalArray, LValue, TracedValue, describe, flatten, kind_of
 from sim.core.lang.frontend.tracing.assignments import assign, assign_path, target_path
-from sim.core.lang.frontend.tracing.branches import branch
+from sim.core.lang.frontend.tracing.branches import branch, clear_flags, exit_flag, leaves, settle_flags
 from sim.core.lang.frontend.tracing.context import BROKE, CONTINUED, RETURNED, VALUE, Context
-from sim.core.lang.frontend.tracing.exits import clear_flags, exit_flag, leaves, settle_flags
 from sim.core.lang.frontend.tracing.expressions import read_name
 from sim.core.lang.frontend.tracing.loops import for_loop, while_loop
 from sim.core.lang.frontend.tracing.operators import BINARY, binary, unary

@@ -1,0 +1,89 @@
+"""Structs on the host: made by position and by name, nested, with annotations as text, moved to a device."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import sim
+
+
+@sim.struct
+class Inner:
+    x: float
+    v: sim.vec3
+
+
+@sim.struct
+class Outer:
+    inner: Inner
+    data: sim.array[float]
+    n: int
+
+
+def test_fields_by_position_and_by_name():
+    a, b = Inner(2.0, (1.0, 2.0, 3.0)), Inner(2.0, v=sim.vec3(1.0, 2.0, 3.0))
+    assert a.x == b.x == 2.0 and a.v == b.v
+    assert Inner().x == 0.0 and list(Inner().v) == [0.0, 0.0, 0.0]
+    assert Outer(a, None, 3).n == 3 and Outer().data is None
+    with pytest.raises(TypeError, match="has 2 fields, got 3 values"):
+        Inner(1.0, (1.0, 2.0, 3.0), 2)
+    with pytest.raises(TypeError, match="got 'x' twice"):
+        Inner(1.0, x=2.0)
+    with pytest.raises(AttributeError, match="no field 'y'"):
+        Inner(y=1.0)
+
+
+def test_instances_know_their_struct():
+    assert isinstance(Inner(), Inner) and isinstance(Inner(), Inner.cls)
+    assert not isinstance(Outer(), Inner) and isinstance(Outer().inner, Inner)
+
+
+def test_a_struct_has_no_base():
+    with pytest.raises(TypeError, match="structs have no bases"):
+
+        @sim.struct
+        class Derived(Inner):
+            y: float
+
+
+def test_annotations_name_what_is_local():
+    @sim.struct
+    class Local:
+        x: sim.vec2
+
+    @sim.struct
+    class Holder:
+        part: Local
+        weight: sim.float64
+
+    h = Holder()
+    h.part.x = (3.0, 4.0)
+
+    @sim.kernel
+    def read(h: Holder, out: sim.array[float]):
+        out[0] = sim.length(h.part.x)
+
+    out = sim.zeros(1, dtype=float)
+    sim.launch(read, 1, inputs=[h, out])
+    assert out.list() == [5.0]
+    with pytest.raises(TypeError, match="field 'names' of struct Wrong"):
+
+        @sim.struct
+        class Wrong:
+            names: dict
+
+
+def test_moving_to_a_device_moves_the_arrays():
+    @sim.struct
+    class Deep:
+        outer: Outer
+
+    d = Deep(Outer(Inner(), sim.array([1.0, 2.0], dtype=float), 4))
+    moved = d.to("cpu")
+    assert isinstance(moved, Deep) and moved.outer.n == 4
+    np.testing.assert_array_equal(moved.outer.data.numpy(), [1.0, 2.0])
+
+
+def test_the_dtype_of_its_arrays():
+    assert Inner.numpy_dtype() == sim.zeros(1, dtype=Inner).numpy().dtype
