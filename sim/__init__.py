@@ -39,7 +39,7 @@ def __getattr__(name: str) -> _Any:
         return getattr(_import_module("sim.scene"), name)
     if name in _OF_NUMERICS:
         return getattr(_import_module("sim.identify.numerics"), name)
-    if name in ("scene", "identify", "io"):
+    if name in ("scene", "identify", "io", "_src"):
         return _import_module(f"sim.{name}")
     raise _missing("sim", name, __dir__())
 

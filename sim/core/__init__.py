@@ -6,6 +6,7 @@
 from builtins import float as float
 from builtins import int as int
 from collections.abc import Iterable as _Iterable
+from importlib import import_module as _import_module
 from typing import Any as _Any
 
 from sim.core import config as config
@@ -507,4 +508,6 @@ def _missing(module: str, name: str, known: _Iterable[str]) -> Exception:
 
 
 def __getattr__(name: str) -> _Any:
+    if name == "_src":
+        return _import_module("sim.core._src")
     raise _missing("sim.core", name, __all__)

@@ -12,7 +12,9 @@ from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any, NoReturn
 
+from sim.core.lang.errors import NotSupportedError
 from sim.core.lang.frontend import elsewhere
 
 PLACES = {
@@ -24,7 +26,45 @@ PLACES = {
     "utils": "sim.core.runtime.interop.utils",
 }
 """Module of the public API: where it is."""
-_NOT_HERE = {"build_experimental", "fabric", "fem", "jax_experimental", "render", "sparse", "texture"}
+_NOT_HERE = {"_src", "build_experimental", "fabric", "fem", "jax_experimental", "render", "sparse", "texture"}
+
+
+class RefusedName:
+    """A name that is not supported: a file may import it beside what it does use, and its use is what is refused."""
+
+    def __init__(self, name: str, why: str) -> None:
+        self._name, self._why = name, why
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise NotSupportedError(f"{self._name} is not supported: {self._why}")
+
+    __call__ = __getitem__ = __setitem__ = __iter__ = __enter__ = _refuse
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name[:2] == "__":
+            raise AttributeError(name)
+        self._refuse()
+
+    def __repr__(self) -> str:
+        return f"<{self._name}: not supported>"
+
+
+class RefusedModule(ModuleType):
+    """A module whose names are not supported.  In `sim._src`, Warp's internals, public names are those of sim."""
+
+    __path__: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        if name[:2] == "__":
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        package, _, last = self.__name__.rpartition(".")
+        if last == "_src":
+            return import_module(f"{self.__name__}.{name}")
+        if "_src" not in package:
+            return RefusedName(f"{self.__name__}.{name}", elsewhere.instead(elsewhere.UNSUPPORTED, last))
+        places = [sys.modules.get(PLACES.get(last, "")), sys.modules.get("sim.core")]
+        found = [vars(module)[name] for module in places if module and name in vars(module)]
+        return found[0] if found else RefusedName(f"{self.__name__}.{name}", "internal to Warp; see dir(sim)")
 
 
 class ModulesByWarpsNames(MetaPathFinder, Loader):
@@ -35,10 +75,9 @@ class ModulesByWarpsNames(MetaPathFinder, Loader):
     ) -> ModuleSpec | None:
         if not name.startswith("sim."):
             return None
-        package, _, last = name.rpartition(".")
-        if package in ("sim", "sim.core") and last in _NOT_HERE:
-            what = elsewhere.instead(elsewhere.UNSUPPORTED, last)
-            raise ModuleNotFoundError(f"{name} is not supported: {what}", name=name)
+        short = name.removeprefix("sim.").removeprefix("core.")
+        if short.split(".")[0] in _NOT_HERE:
+            return ModuleSpec(name, self, is_package=True)
         place = self.place(name)
         return ModuleSpec(name, self) if place and place != name else None
 
@@ -50,13 +89,14 @@ class ModulesByWarpsNames(MetaPathFinder, Loader):
         known = self.place(package) if package else None
         return f"{known}.{last}" if known else None
 
-    def create_module(self, spec: ModuleSpec) -> None:
-        """An empty one, which `exec_module` replaces."""
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """A refused one; None: an empty one, which `exec_module` replaces."""
+        return None if self.place(spec.name) else RefusedModule(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
         place = self.place(module.__name__)
-        assert place
-        sys.modules[module.__name__] = import_module(place)
+        if place:
+            sys.modules[module.__name__] = import_module(place)
 
 
 sys.meta_path.insert(0, ModulesByWarpsNames())

@@ -6,6 +6,7 @@ import pytest
 
 import sim
 import sim.core
+from sim.core.lang.errors import NotSupportedError
 
 
 @pytest.mark.parametrize("name", ["types", "utils", "optim", "autograd", "constants"])
@@ -29,9 +30,10 @@ def test_the_core_has_every_name_of_the_language_and_none_of_the_physics():
 
 
 @pytest.mark.parametrize("package", ["sim", "sim.core"])
-def test_modules_that_are_not_supported_are_refused_by_name(package):
-    with pytest.raises(ModuleNotFoundError, match=f"no module named '{package}.fem': "):
-        importlib.import_module(f"{package}.fem")
+def test_modules_that_are_not_supported_are_refused_where_they_are_used(package):
+    fem = importlib.import_module(f"{package}.fem")
+    with pytest.raises(NotSupportedError, match=f"{package}.fem.Grid2D is not supported: finite elements"):
+        fem.Grid2D(res=3)
     with pytest.raises(ModuleNotFoundError, match=f"No module named '{package}.nonsense'"):
         importlib.import_module(f"{package}.nonsense")
     with pytest.raises(ModuleNotFoundError, match="No module named 'sim.core.optim.nonsense'"):
@@ -42,5 +44,16 @@ def test_modules_that_are_not_supported_are_refused_by_name(package):
 def test_names_that_are_not_there_say_what_is(module):
     with pytest.raises(AttributeError, match="has no attribute 'vec33' .did you mean 'vec3'"):
         module.vec33  # noqa: B018
-    with pytest.raises(AttributeError, match="has no attribute 'tile_load': tiles"):
+    with pytest.raises(NotSupportedError, match="tile_load is not supported: tiles"):
         module.tile_load  # noqa: B018
+
+
+def test_internals_of_warp_can_be_imported_and_are_refused_where_they_are_used():
+    types = importlib.import_module("sim._src.types")
+    assert types.vector is sim.types.vector
+    assert importlib.import_module("sim._src.context").launch is sim.launch
+    for name in (sim._src.codegen.codegen_func_forward, importlib.import_module("sim.core._src.utils").map_cache):
+        with pytest.raises(NotSupportedError, match=r"_src\.\w+\.\w+ is not supported: internal to Warp"):
+            name()
+        with pytest.raises(NotSupportedError, match="internal to Warp"):
+            name.anything  # noqa: B018
