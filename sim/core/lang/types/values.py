@@ -137,7 +137,8 @@ class HostNumber(HostOperators, metaclass=HostClass):
     @property
     def dtype(self) -> np.dtype:
         """That of NumPy."""
-        return np.dtype(self.type.np)
+        found: np.dtype = np.dtype(self.type.np)
+        return found
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self.value, self.type.np if dtype is None else dtype)

@@ -38,7 +38,7 @@ def refuse_gradients_by_address(spec: Specialisation) -> None:
         for target in all_structures():
             if getattr(target, "handle_kind", None) is kind and any(a.requires_grad for a in target.memory):
                 raise GradientError(
-                    f"kernel '{spec.kernel.name}' loads the id of a {what}, and there is one whose arrays have a"
+                    f"kernel '{spec.kernel.name}' loads the id of a {kind.name}, and there is one whose arrays have a"
                     " gradient, which cannot go through a loaded id",
-                    hint=f"pass the id of the {what} as an argument, or make its arrays without requires_grad",
+                    hint=f"pass the id of the {kind.name} as an argument, or make its arrays without requires_grad",
                 )
