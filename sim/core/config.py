@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from enum import IntEnum
 from types import ModuleType
 from typing import Any
 
@@ -31,6 +32,23 @@ cache_kernels: bool = True
 kernel_cache_dir: str | None = None
 enable_backward: bool = True
 
+
+class DeterministicMode(IntEnum):
+    """What Warp is asked of the order of atomics; kept and not followed."""
+
+    NOT_GUARANTEED = 0
+    RUN_TO_RUN = 1
+    GPU_TO_GPU = 2
+
+
+class LaunchArrayAccessMode(IntEnum):
+    """How closely Warp looks at the devices of arrays; kept and not followed: every launch checks them here."""
+
+    RELAXED = 0
+    CHECKED = 1
+    STRICT = 2
+
+
 LOG_DEBUG, LOG_INFO, LOG_WARNING, LOG_ERROR = 10, 20, 30, 40
 """Values of `log_level`, which is kept: there are no messages that it would choose from."""
 _CHOICES = {"mode": ("release", "debug")}
@@ -44,7 +62,7 @@ _KEPT: dict[str, Any] = {
     "verify_autograd_array_access": False,
     "enable_vector_component_overwrites": False,
     "legacy_scalar_return_types": False,
-    "launch_array_access_mode": 0,
+    "launch_array_access_mode": LaunchArrayAccessMode.RELAXED,
     "cuda_output": None,
     "ptx_target_arch": None,
     "cuda_arch_suffix": None,
@@ -66,7 +84,7 @@ _KEPT: dict[str, Any] = {
     "legacy_cpu_linker": False,
     "load_module_max_workers": 0,
     "track_memory": False,
-    "deterministic": "not_guaranteed",
+    "deterministic": DeterministicMode.NOT_GUARANTEED,
     "deterministic_max_records": 0,
     "deterministic_debug": False,
 }
