@@ -366,7 +366,7 @@ def _read_after(t: Context, loop: ast.For | ast.While) -> set[str]:
                 stores = isinstance(name.ctx, ast.Store) and name is node
                 first[name.id] = min(first.get(name.id, (name.lineno, stores)), (name.lineno, stores))
         found = {name for name in assigned(loop.body) if not first.get(name, (0, True))[1]}
-        loop._read_after = found  # type: ignore[attr-defined]
+        loop._read_after = found  # type: ignore[union-attr]
     return found
 
 
