@@ -10,6 +10,8 @@ print_launches: print the name, time and bytes of every kernel that runs.
 cache_kernels, kernel_cache_dir: whether compiled kernels are kept on disk, and where (None: $SIM_CACHE_DIR, or the
     user's cache directory).
 enable_backward: what modules of kernels begin with.
+legacy_scalar_return_types: components of vectors, and numbers that functions return on the host, are numbers of
+    Python, whatever their type.
 version: of this package.
 """
 
@@ -31,6 +33,7 @@ print_launches: bool = False
 cache_kernels: bool = True
 kernel_cache_dir: str | None = None
 enable_backward: bool = True
+legacy_scalar_return_types: bool = False
 
 
 class DeterministicMode(IntEnum):
@@ -61,7 +64,6 @@ _KEPT: dict[str, Any] = {
     "optimization_level": None,
     "verify_autograd_array_access": False,
     "enable_vector_component_overwrites": False,
-    "legacy_scalar_return_types": False,
     "launch_array_access_mode": LaunchArrayAccessMode.RELAXED,
     "cuda_output": None,
     "ptx_target_arch": None,

@@ -165,3 +165,10 @@ def test_bfloat16_may_be_named():
     for use in (lambda: sim.zeros(3, dtype=sim.bfloat16), lambda: sim.array[sim.bfloat16], lambda: sim.bfloat16(1.0)):
         with pytest.raises(sim.NotSupportedError, match="bfloat16"):
             use()
+
+
+def test_components_as_numbers_of_python(monkeypatch):
+    v, n = sim.vec3h(1.0, 2.0, 3.0), sim.int8(5)
+    assert [type(x) for x in (v[0], n + n)] == [sim.float16, sim.int8]
+    monkeypatch.setattr(sim.config, "legacy_scalar_return_types", True)
+    assert [type(x) for x in (v[0], n + n)] == [float, int]
