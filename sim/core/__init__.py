@@ -242,6 +242,7 @@ from sim.core.lang.references import ref as ref
 from sim.core.lang.types import AnyScalar as Scalar
 from sim.core.lang.types import Float as Float
 from sim.core.lang.types import Int as Int
+from sim.core.lang.types import bfloat16 as bfloat16
 from sim.core.lang.types import bool_ as bool
 from sim.core.lang.types import float16 as float16
 from sim.core.lang.types import float32 as float32
@@ -282,6 +283,7 @@ from sim.core.lang.types import transformh as transformh
 from sim.core.lang.types import uint8 as uint8
 from sim.core.lang.types import uint16 as uint16
 from sim.core.lang.types import uint32 as uint32
+from sim.core.lang.types import uint64 as handle
 from sim.core.lang.types import uint64 as uint64
 from sim.core.lang.types import vec2 as vec2
 from sim.core.lang.types import vec2b as vec2b
@@ -370,6 +372,7 @@ from sim.core.runtime.devices.device import get_devices as get_devices
 from sim.core.runtime.devices.device import init as init
 from sim.core.runtime.devices.device import set_device as set_device
 from sim.core.runtime.devices.device import synchronize as synchronize
+from sim.core.runtime.devices.diagnostics import print_diagnostics as print_diagnostics
 from sim.core.runtime.devices.graph import Graph as Graph
 from sim.core.runtime.devices.graph import capture as capture
 from sim.core.runtime.devices.queries import ScopedMempool as ScopedMempool

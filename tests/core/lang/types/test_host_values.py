@@ -147,3 +147,35 @@ def test_questions():
     assert t.type_is_matrix(sim.mat22) and t.is_quaternion(sim.quat()) and t.is_transformation(sim.transform())
     assert t.type_is_value(sim.quat) and t.is_value(1.0) and not t.is_value("a") and t.types_equal(float, sim.float32)
     assert t.int_types == INTEGERS and t.float_types == FLOATS and sim.spatial_vector is t.vector(6, float)
+
+
+# ---- types that are not supported
+def test_a_file_may_name_a_type_that_is_not_supported():
+    assert sim.float32 is not sim.bfloat16 and sim.bfloat16.__name__ == "bfloat16"
+    assert not hasattr(sim.bfloat16, "_wp_scalar_type_")
+    for use in (lambda: sim.bfloat16(1.0), lambda: sim.zeros(3, dtype=sim.bfloat16), lambda: sim.array[sim.bfloat16]):
+        with pytest.raises(sim.NotSupportedError, match="sim.bfloat16 is not supported: bfloat16; use"):
+            use()
+
+
+def test_a_struct_with_a_field_that_is_not_supported_is_refused_where_it_is_used():
+    @sim.struct
+    class Inner:
+        x: float
+        sample: sim.bfloat16
+
+    @sim.struct
+    class Outer:
+        inner: Inner
+
+    value = Outer()
+    with pytest.raises(
+        sim.NotSupportedError, match="struct Outer is not supported: its field 'inner' is <struct Inner"
+    ):
+        value.inner()
+    with pytest.raises(sim.NotSupportedError, match="struct Inner is not supported: its field 'sample' is <sim.bfl"):
+        sim.zeros(3, dtype=Inner)
+
+
+def test_a_handle_is_a_uint64():
+    assert sim.handle is sim.uint64
