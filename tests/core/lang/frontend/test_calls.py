@@ -401,3 +401,43 @@ def test_func_takes_the_hint_inline():
     assert call(twice, [float32], 2.0) == 4.0
     with pytest.raises(TypeError, match="inline must be a bool"):
         sim.func(inline="always")
+
+
+# ---- builtins by the names of their parameters
+def test_builtins_take_arguments_by_name():
+    def f(x: float):
+        return sim.pow(y=2.0, x=x) + sim.atan2(x=x, y=0.0) + sim.max(x, b=9.0) + sim.sub(b=1.0, a=sim.sqrt(x=x))
+
+    assert call(sim.func(f), [float32], 4.0) == 16.0 + 0.0 + 9.0 + 1.0
+
+
+@pytest.mark.parametrize("text", ["pow(x, x=2.0)", "pow(x, z=2.0)", "sqrt(x=x, y=x)", "pow(y=2.0)"])
+def test_names_that_do_not_fit_a_builtin_are_told(text):
+    space = {"sim": sim, "__name__": __name__}
+    exec_in(space, f"def f(x: float):\n    return sim.{text}\n")
+    with pytest.raises(KernelError, match="takes"):
+        call(sim.func(space["f"]), [float32], 4.0)
+
+
+def test_the_length_of_a_vector_is_a_constant():
+    def f(x: float):
+        v = vec3(x, x, x)
+        return float(v.length) + sim.zeros(shape=v.length, dtype=float)[0]
+
+    assert call(sim.func(f), [float32], 1.0) == 3.0
+
+
+@sim.struct
+class Switches:
+    on: bool
+
+
+switches = Switches()
+switches.on = 1
+
+
+def test_a_captured_truth_may_be_a_number():
+    def f(x: float):
+        return x + float(switches.on)
+
+    assert call(sim.func(f), [float32], 1.0) == 2.0
