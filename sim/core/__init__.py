@@ -244,6 +244,7 @@ from sim.core.lang.references import ref as ref
 from sim.core.lang.types import AnyScalar as Scalar
 from sim.core.lang.types import Float as Float
 from sim.core.lang.types import Int as Int
+from sim.core.lang.types import bfloat16 as bfloat16
 from sim.core.lang.types import bool_ as bool
 from sim.core.lang.types import float16 as float16
 from sim.core.lang.types import float32 as float32
@@ -284,6 +285,7 @@ from sim.core.lang.types import transformh as transformh
 from sim.core.lang.types import uint8 as uint8
 from sim.core.lang.types import uint16 as uint16
 from sim.core.lang.types import uint32 as uint32
+from sim.core.lang.types import uint64 as handle
 from sim.core.lang.types import uint64 as uint64
 from sim.core.lang.types import vec2 as vec2
 from sim.core.lang.types import vec2b as vec2b
@@ -372,6 +374,7 @@ from sim.core.runtime.devices.device import get_devices as get_devices
 from sim.core.runtime.devices.device import init as init
 from sim.core.runtime.devices.device import set_device as set_device
 from sim.core.runtime.devices.device import synchronize as synchronize
+from sim.core.runtime.devices.diagnostics import print_diagnostics as print_diagnostics
 from sim.core.runtime.devices.graph import Graph as Graph
 from sim.core.runtime.devices.graph import capture as capture
 from sim.core.runtime.devices.queries import ScopedMempool as ScopedMempool
@@ -495,8 +498,6 @@ from sim.core.spatial.meshes.queries import mesh_query_ray_anyhit as mesh_query_
 from sim.core.spatial.meshes.queries import mesh_query_ray_count_intersections as mesh_query_ray_count_intersections
 from sim.core.spatial.meshes.queries import mesh_query_sphere as mesh_query_sphere
 
-bfloat16 = _modules.RefusedName("sim.bfloat16", _elsewhere.instead(_elsewhere.UNSUPPORTED, "bfloat16"))
-"""Programs ask whether a type is this one: only its use is refused."""
 _ROOMS = {"backends", "lang", "modules", "runtime", "spatial"}
 __all__ = [_name for _name in globals() if _name[0] != "_" and _name not in _ROOMS]  # noqa: PLE0605
 """What `sim` has as well."""

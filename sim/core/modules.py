@@ -12,9 +12,9 @@ from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
-from sim.core.lang.errors import NotSupportedError
+from sim.core.lang.errors import RefusedName
 from sim.core.lang.frontend import elsewhere
 
 PLACES = {
@@ -27,26 +27,6 @@ PLACES = {
 }
 """Module of the public API: where it is."""
 _NOT_HERE = {"_src", "build_experimental", "fabric", "fem", "jax_experimental", "render", "sparse", "texture"}
-
-
-class RefusedName:
-    """A name that is not supported: a file may import it beside what it does use, and its use is what is refused."""
-
-    def __init__(self, name: str, why: str) -> None:
-        self._name, self._why = name, why
-
-    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise NotSupportedError(f"{self._name} is not supported: {self._why}")
-
-    __call__ = __getitem__ = __setitem__ = __iter__ = __enter__ = _refuse
-
-    def __getattr__(self, name: str) -> NoReturn:
-        if name[:2] == "__":
-            raise AttributeError(name)
-        self._refuse()
-
-    def __repr__(self) -> str:
-        return f"<{self._name}: not supported>"
 
 
 class RefusedModule(ModuleType):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -37,6 +37,31 @@ class SimError(Exception):
 
 class NotSupportedError(SimError, NotImplementedError):
     """A part of Warp that this package does not have, and what to do instead."""
+
+
+class RefusedName:
+    """A name that is not supported: a file may import it beside what it does use, and its use is what is refused."""
+
+    def __init__(self, name: str, why: str) -> None:
+        self._name, self._why = name, why
+        self.__name__ = name.rpartition(".")[2]
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise NotSupportedError(f"{self._name} is not supported: {self._why}")
+
+    @property
+    def _sim_type_(self) -> NoReturn:
+        self._refuse()
+
+    __call__ = __getitem__ = __setitem__ = __iter__ = __enter__ = _refuse
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name[0] == "_":
+            raise AttributeError(name)
+        self._refuse()
+
+    def __repr__(self) -> str:
+        return f"<{self._name}: not supported>"
 
 
 _PACKAGE = str(Path(__file__).parents[2]) + os.sep

@@ -214,6 +214,7 @@ def _static(t: Context, node: ast.AST, args: list[ast.expr], kwargs: dict[str, a
 def _range(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> Range:
     """range(stop), range(start, stop), range(start, stop, step): as in Python."""
     takes(t, node, "range", args, kwargs, 1, 3)
+    args = tuple(int(a) if isinstance(a, bool) else a for a in args)
     for a in args:
         ty = type_of(a, t.real)
         if not isinstance(ty, Scalar) or ty.kind != "i":

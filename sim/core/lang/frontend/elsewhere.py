@@ -160,7 +160,6 @@ UNSUPPORTED: Mapping[str, str] = {
     **dict.fromkeys(("map_cuda_device", "unmap_cuda_device"), "other names of devices; use sim.get_device('cuda:0')"),
     **dict.fromkeys(("cuda_profiler_start", "cuda_profiler_stop", "ScopedCudaProfiler"), _PROFILER),
     **dict.fromkeys(("get_cuda_kernel_properties", "get_cuda_max_cluster_dim"), "properties of compiled kernels"),
-    "bfloat16": "bfloat16; use sim.float16 or float32",
 }
 """Names of Warp for what is not supported: what that is, and what to write instead."""
 WARP: Mapping[str, str] = {

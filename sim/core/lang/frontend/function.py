@@ -121,17 +121,25 @@ class Function:
 def func(f: Callable[..., Any]) -> Function: ...
 @typing.overload
 def func(
-    f: None = None, *, name: str | None = None, module: Any = None
+    f: None = None, *, name: str | None = None, module: Any = None, inline: bool | None = None
 ) -> Callable[[Callable[..., Any]], Function]: ...
 @entry_point
-def func(f: Callable[..., Any] | None = None, *, name: str | None = None, module: Any = None) -> Any:
+def func(
+    f: Callable[..., Any] | None = None,
+    *,
+    name: str | None = None,
+    module: Any = None,
+    inline: bool | None = None,
+) -> Any:
     """Decorator `@func` or `@func(name=...)`: makes a Python function callable inside of kernels.
 
     Defined again in the same place with other argument types, a function is an overload: a call takes the definition
     that fits its arguments best, where numbers without a type keep their own if they can, and a parameter with a type
     fits better than one without; of several the last.  `module` is accepted as in Warp: a function is compiled with
-    the kernels that call it.
+    the kernels that call it.  So is `inline`, where True and False are hints: every call is traced in place.
     """
+    if inline is not None and not isinstance(inline, bool):
+        raise TypeError(f"inline must be a bool or None, not {inline!r}")
     caller = caller_locals(2)
 
     @entry_point

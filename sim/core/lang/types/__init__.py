@@ -53,6 +53,7 @@ from sim.core.lang.types.names import NAMED as NAMED
 from sim.core.lang.types.names import AnyScalar as AnyScalar
 from sim.core.lang.types.names import Float as Float
 from sim.core.lang.types.names import Int as Int
+from sim.core.lang.types.names import bfloat16 as bfloat16
 from sim.core.lang.types.names import float_types as float_types
 from sim.core.lang.types.names import int_types as int_types
 from sim.core.lang.types.names import is_array as is_array
@@ -91,6 +92,7 @@ from sim.core.lang.types.names import vec3 as vec3
 from sim.core.lang.types.structs import HostStruct as HostStruct
 from sim.core.lang.types.structs import Struct as Struct
 from sim.core.lang.types.structs import struct as struct
+from sim.core.lang.types.structs import unset_value as unset_value
 from sim.core.lang.types.values import Composite as Composite
 from sim.core.lang.types.values import HostNumber as HostNumber
 from sim.core.lang.types.values import python_number as python_number

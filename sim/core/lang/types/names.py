@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from sim.core.lang.errors import RefusedName
 from sim.core.lang.types.base import (
     FLOATS,
     INTEGERS,
@@ -60,6 +61,7 @@ def named_types() -> dict[str, Homogeneous]:
 
 
 NAMED = named_types()
+bfloat16 = RefusedName("sim.bfloat16", "bfloat16; use sim.float16 or float32")
 vec3 = vector(3, float32)
 
 

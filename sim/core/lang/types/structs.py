@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sim.core.lang.errors import RefusedName
 from sim.core.lang.types.base import (
     ArrayType,
     CompositeType,
@@ -85,8 +86,8 @@ class Struct(CompositeType):
         raise KeyError(key)
 
 
-def _zero(field: Type) -> Any:
-    """What a field holds that is not set."""
+def unset_value(field: Type) -> Any:
+    """What a field, or an argument of a recorded launch, holds that is not set: zero, or no array."""
     if isinstance(field, ArrayType):
         return None
     return field.np.type(0).item() if isinstance(field, Scalar) else field()  # type: ignore[operator]
@@ -100,7 +101,7 @@ class HostStruct:
     def __init__(self, kind: Struct, **fields: Any) -> None:
         object.__setattr__(self, "_sim_struct_", kind)
         for key, field in kind.fields.items():
-            object.__setattr__(self, key, _zero(field))
+            object.__setattr__(self, key, unset_value(field))
         for key, value in fields.items():
             setattr(self, key, value)
 
@@ -125,13 +126,22 @@ class HostStruct:
         return f"{kind.name}({', '.join(f'{k}={getattr(self, k)!r}' for k in kind.fields)})"
 
 
-def struct(cls: type) -> Struct:
+class RefusedStruct(RefusedName):
+    """A struct with a field that is not supported.  A file may define it, and make one, beside what it does use."""
+
+    def __call__(self, *values: Any, **fields: Any) -> RefusedStruct:  # type: ignore[override]
+        return self
+
+
+def struct(cls: type) -> Struct | RefusedStruct:
     """`@struct class Particle: x: sim.vec3; mass: float`: a struct type from the annotations of a class."""
     fields: dict[str, Type] = {}
     for key, spec in cls.__dict__.get("__annotations__", {}).items():
         if isinstance(spec, str):  # postponed: what Python would evaluate, where the class is defined
             frame = sys._getframe(1)
             spec = eval(spec, {**frame.f_globals, **frame.f_locals})  # noqa: S307
+        if isinstance(spec, RefusedName):
+            return RefusedStruct(f"struct {cls.__name__}", f"its field '{key}' is {spec!r}")
         try:
             fields[key] = as_type(spec)
         except TypeError as problem:

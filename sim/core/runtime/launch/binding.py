@@ -15,14 +15,14 @@ import numpy as np
 
 from sim.core.lang.frontend.function import rules
 from sim.core.lang.references import Reference
-from sim.core.lang.types import SCALARS, ArrayType, HostStruct, Struct
+from sim.core.lang.types import SCALARS, ArrayType, Homogeneous, HostStruct, Struct, unset_value
 from sim.core.runtime.arrays.array import array, indexedarray
 from sim.core.runtime.compiled.argument_packing import FlatArguments, LaunchError
 from sim.core.runtime.devices.device import Device, DeviceLike, get_device
 from sim.core.runtime.launch.arguments import Argument, argument_type, flatten_argument, shared_argument
 from sim.core.runtime.launch.calls import Call, thread_count
 from sim.core.runtime.launch.hidden import hidden_arguments
-from sim.core.runtime.launch.kernel import Kernel, Specialisation
+from sim.core.runtime.launch.kernel import Kernel, Specialisation, is_generic
 from sim.core.runtime.launch.structures import check_addresses
 
 
@@ -105,6 +105,20 @@ def bind(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Argument], n_inpu
     if spec.addresses:
         check_addresses(spec, flat, target)
     return Call(spec, dims, flat, target)
+
+
+def unset(kernel: Kernel, device: DeviceLike) -> Call:
+    """A call of no threads: arguments are zero, arrays missing, until they are set.  Raises LaunchError."""
+    generic = next((p.name for p in kernel.parameters if is_generic(p.type)), None)
+    if generic is not None:
+        raise LaunchError(
+            f"kernel '{kernel.name}' takes the type of '{generic}' from its argument: record it with"
+            " sim.launch(..., record_cmd=True), or take an overload"
+        )
+    kinds = [p.type for p in kernel.parameters if p.type is not None]
+    args = [k(*(0,) * len(k.leaves)) if isinstance(k, Homogeneous) else unset_value(k) for k in kinds]
+    spec, flat = _bind_slowly(kernel, args, len(args))
+    return Call(spec, (0,) * spec.forward.func.dims, [*flat, *(None,) * len(spec.hidden)], get_device(device))
 
 
 def _common_device(kernel: Kernel, flat: FlatArguments, target: Device, named: bool) -> Device:

@@ -13,9 +13,10 @@ from sim.core.runtime.ambient.profile import open_profiles
 from sim.core.runtime.ambient.stacks import anywhere
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.compiled.argument_packing import LaunchError
+from sim.core.runtime.devices.device import DeviceLike
 from sim.core.runtime.devices.graph import capturing
 from sim.core.runtime.launch.arguments import Argument, argument_type, flatten_argument
-from sim.core.runtime.launch.binding import as_dims, bind, check_dims
+from sim.core.runtime.launch.binding import as_dims, bind, check_dims, unset
 from sim.core.runtime.launch.calls import Call, prepare, thread_count
 from sim.core.runtime.launch.hidden import hidden_arguments
 from sim.core.runtime.launch.kernel import Kernel
@@ -68,11 +69,11 @@ def launch(
             named += [None] * (len(args) - len(named))
             gradients = named_gradients(call, args, named)
             if record_cmd:
-                return Launch(call, gradients)
+                return Launch._recorded(call, gradients)
             call.run_adjoint(all_gradients(call, gradients))
             return None
         if record_cmd:
-            return Launch(call, None)
+            return Launch._recorded(call, None)
         recorder = recording.current()
         if recorder is not None and record_tape:
             recorder.launch(call)
@@ -119,14 +120,25 @@ def all_gradients(call: Call, named: Mapping[int, array | None]) -> dict[int, ar
 
 
 class Launch:
-    """A recorded launch: `launch()` runs it again on the present content of its arrays.
+    """A recorded launch: `launch()` runs it again on the present content of its arrays.  Made by `launch(...,
+    record_cmd=True)`, or for a kernel alone: then `set_dim` and `set_param_by_name` say the rest.
 
     It keeps the code of the kernel as recorded: constants and functions that it captures are not looked up again.
 
     In adjoint form gradients go to the named arrays, for arguments without to `.grad` of the argument at that time.
     """
 
-    def __init__(self, call: Call, gradients: Mapping[int, array] | None) -> None:
+    @entry_point
+    def __init__(self, kernel: Kernel, device: DeviceLike = None, *, adjoint: bool = False) -> None:
+        self._record(unset(kernel, device), {} if adjoint else None)
+
+    @classmethod
+    def _recorded(cls, call: Call, gradients: Mapping[int, array] | None) -> Launch:
+        made = cls.__new__(cls)
+        made._record(call, gradients)
+        return made
+
+    def _record(self, call: Call, gradients: Mapping[int, array] | None) -> None:
         self._call = call
         self._gradients: dict[int, array | None] | None = None
         """(In adjoint form) the gradient arrays that were named, by flat number; None: the argument's own."""

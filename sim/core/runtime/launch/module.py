@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from sim.core import config
-from sim.core.lang.errors import KernelError, did_you_mean
+from sim.core.lang.errors import KernelError, NotSupportedError, did_you_mean
 from sim.core.lang.frontend.source import own_module
 from sim.core.runtime.devices.device import Device, DeviceLike, get_device, get_devices
 
@@ -77,7 +77,7 @@ class Module:
         for kernel in self.kernels.values():
             try:
                 kernel.compile(get_device(device))
-            except KernelError:
+            except (KernelError, NotSupportedError):
                 good = False
         return good
 
@@ -144,7 +144,7 @@ def load_module(
     modules = [found] if found.kernels else []
     if recursive:
         modules += [m for name, m in list(_modules.items()) if name.startswith(f"{found.name}.")]
-    if not modules:
+    if not modules and not own_module(found.name):  # what ours need is compiled with the kernels that call it
         raise RuntimeError(f"module '{found.name}' defines no kernels, or has not been imported yet")
     force_load(device, modules)
 

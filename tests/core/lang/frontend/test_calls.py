@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import linecache
 from typing import Any
 
 import numpy as np
@@ -362,3 +363,104 @@ def test_a_signed_and_an_unsigned_number_of_one_width_are_not_compared():
 
     with pytest.raises(KernelError, match="< of int32 and uint32: there is no implicit conversion"):
         call(compare, [int32, uint32], -1, 1)
+
+
+# ---- names without a prefix
+def test_names_of_the_language_need_no_prefix():
+    def f(x: float):
+        v = vec3d(float64(x), float64(1.0), float64(2.0))  # noqa: F821
+        return float32(length_sq(v)) + sqrt(x)  # noqa: F821
+
+    assert call(sim.func(f), [float32], 4.0) == 23.0
+
+
+dot = 5
+
+
+def test_names_of_the_module_and_of_python_come_first():
+    def f(x: float):
+        return x + float(dot) + float(abs(-1))
+
+    assert call(sim.func(f), [float32], 1.0) == 7.0
+
+
+def test_a_name_that_is_given_a_meaning_later_has_it_at_the_next_launch():
+    space = {"sim": sim, "__name__": __name__}
+    exec_in(space, "def f(a: sim.array[float]):\n    a[0] = clamp(a[0], 0.0, 1.0)\n")
+    kernel, a = sim.kernel(space["f"]), sim.array([5.0], dtype=float)
+    sim.launch(kernel, 1, inputs=[a])
+    assert a.list() == [1.0]
+    space["clamp"] = sim.func(lower)
+    sim.launch(kernel, 1, inputs=[a])
+    assert a.list() == [0.0]
+
+
+def lower(x: float, low: float, high: float):
+    return low
+
+
+def exec_in(space, text):
+    """Defines what a text says, with lines that can be read back."""
+    name = "<names without a prefix>"
+    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    exec(compile(text, name, "exec"), space)
+
+
+def test_a_range_of_a_bool():
+    def f():
+        n = 0
+        for i in range(sim.static(True)):
+            n += i + 1
+        return n
+
+    assert call(sim.func(f)) == 1
+
+
+def test_func_takes_the_hint_inline():
+    @sim.func(inline=False)
+    def twice(x: float):
+        return 2.0 * x
+
+    assert call(twice, [float32], 2.0) == 4.0
+    with pytest.raises(TypeError, match="inline must be a bool"):
+        sim.func(inline="always")
+
+
+# ---- builtins by the names of their parameters
+def test_builtins_take_arguments_by_name():
+    def f(x: float):
+        return sim.pow(y=2.0, x=x) + sim.atan2(x=x, y=0.0) + sim.max(x, b=9.0) + sim.sub(b=1.0, a=sim.sqrt(x=x))
+
+    assert call(sim.func(f), [float32], 4.0) == 16.0 + 0.0 + 9.0 + 1.0
+
+
+@pytest.mark.parametrize("text", ["pow(x, x=2.0)", "pow(x, z=2.0)", "sqrt(x=x, y=x)", "pow(y=2.0)"])
+def test_names_that_do_not_fit_a_builtin_are_told(text):
+    space = {"sim": sim, "__name__": __name__}
+    exec_in(space, f"def f(x: float):\n    return sim.{text}\n")
+    with pytest.raises(KernelError, match="takes"):
+        call(sim.func(space["f"]), [float32], 4.0)
+
+
+def test_the_length_of_a_vector_is_a_constant():
+    def f(x: float):
+        v = vec3(x, x, x)
+        return float(v.length) + sim.zeros(shape=v.length, dtype=float)[0]
+
+    assert call(sim.func(f), [float32], 1.0) == 3.0
+
+
+@sim.struct
+class Switches:
+    on: bool
+
+
+switches = Switches()
+switches.on = 1
+
+
+def test_a_captured_truth_may_be_a_number():
+    def f(x: float):
+        return x + float(switches.on)
+
+    assert call(sim.func(f), [float32], 1.0) == 2.0

@@ -150,7 +150,7 @@ ROWS: list[tuple[str, str, str, str, str]] = [
     ),
     ("bytes", "y = b'1'", "b'1'", "a constant of type bytes cannot be used in a kernel", ""),
     # names
-    ("unknown name", "y = sin(s)", "sin(s)", "`sin` is not defined", "the language has it as sim.sin"),
+    ("unknown name", "y = cosine(s)", "cosine", "`cosine` is not defined", ""),
     ("near name", "y = helpr(s)", "helpr", "`helpr` is not defined (did you mean 'helper'?)", ""),
     ("used before", "y = q\nq = 1.0", "q", "`q` is used before it has a value", "assign it first"),
     (

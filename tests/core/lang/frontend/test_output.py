@@ -46,6 +46,13 @@ def test_one_value_as_warp_prints_it(shown: Any) -> None:
     ]  # fmt: skip
 
 
+def test_a_kernel_that_shows_a_text_alone(shown: Any) -> None:
+    def k(x):
+        print("hello")
+
+    assert shown(k) == "hello\n"
+
+
 def test_formats_of_c(shown: Any) -> None:
     def k(x):
         printf("%5d|%-5d|%05d|%x|%c|%lld|%%|{}\n", 3, 4, 5, 255, 65, -7)

@@ -160,15 +160,40 @@ def test_questions_about_sizes():
     assert not types.is_array(sim.vec3())
 
 
-def test_bfloat16_may_be_named():
-    assert sim.float16 is not sim.bfloat16
-    for use in (lambda: sim.zeros(3, dtype=sim.bfloat16), lambda: sim.array[sim.bfloat16], lambda: sim.bfloat16(1.0)):
-        with pytest.raises(sim.NotSupportedError, match="bfloat16"):
-            use()
-
-
 def test_components_as_numbers_of_python(monkeypatch):
     v, n = sim.vec3h(1.0, 2.0, 3.0), sim.int8(5)
     assert [type(x) for x in (v[0], n + n)] == [sim.float16, sim.int8]
     monkeypatch.setattr(sim.config, "legacy_scalar_return_types", True)
     assert [type(x) for x in (v[0], n + n)] == [float, int]
+
+
+# ---- types that are not supported
+def test_a_file_may_name_a_type_that_is_not_supported():
+    assert sim.float32 is not sim.bfloat16 and sim.bfloat16.__name__ == "bfloat16"
+    assert not hasattr(sim.bfloat16, "_wp_scalar_type_")
+    for use in (lambda: sim.bfloat16(1.0), lambda: sim.zeros(3, dtype=sim.bfloat16), lambda: sim.array[sim.bfloat16]):
+        with pytest.raises(sim.NotSupportedError, match="sim.bfloat16 is not supported: bfloat16; use"):
+            use()
+
+
+def test_a_struct_with_a_field_that_is_not_supported_is_refused_where_it_is_used():
+    @sim.struct
+    class Inner:
+        x: float
+        sample: sim.bfloat16
+
+    @sim.struct
+    class Outer:
+        inner: Inner
+
+    value = Outer()
+    with pytest.raises(
+        sim.NotSupportedError, match="struct Outer is not supported: its field 'inner' is <struct Inner"
+    ):
+        value.inner()
+    with pytest.raises(sim.NotSupportedError, match="struct Inner is not supported: its field 'sample' is <sim.bfl"):
+        sim.zeros(3, dtype=Inner)
+
+
+def test_a_handle_is_a_uint64():
+    assert sim.handle is sim.uint64

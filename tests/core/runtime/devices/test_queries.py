@@ -1,5 +1,7 @@
 """What programs ask about devices, and streams and events as functions."""
 
+from importlib.util import find_spec
+
 import pytest
 
 import sim
@@ -75,3 +77,12 @@ def test_streams_and_events_as_functions():
     sim.synchronize_device("cpu")
     with pytest.raises(sim.DeviceError):
         sim.set_stream(stream, "nowhere")
+
+
+def test_diagnostics_are_printed_and_returned(capsys):
+    found = sim.print_diagnostics()
+    shown = capsys.readouterr().out
+    assert shown.startswith("Software\n") and found["numpy"] in shown
+    assert found["warp_python"] == sim.config.version and found["debug"] is False
+    assert found["devices"][0]["alias"] == "cpu" and len(found["devices"]) == 1 + len(sim.get_cuda_devices())
+    assert ("torch" in found) == (find_spec("torch") is not None)

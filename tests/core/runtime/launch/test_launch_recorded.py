@@ -1,5 +1,7 @@
 """Recorded launches, forward and adjoint, alone and alternating in a training loop; graphs of them."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -267,3 +269,55 @@ def test_the_short_way_is_not_taken_past_a_tangent():
 
     _, (tangent,) = sim.autograd.jvp(program, [x], [array(1.0, 10.0, gradient=False)])
     assert tangent.list() == [6.0, 120.0]
+
+
+# ---- recorded for a kernel alone
+def test_a_launch_of_a_kernel_gets_its_arguments_and_size_later():
+    launch = sim.Launch(square, "cpu")
+    launch.launch()  # no threads
+    x, y = sim.array([1.0, 2.0, 3.0], dtype=f64), sim.zeros(3, dtype=f64)
+    launch.set_param_by_name("x", x)
+    launch.set_param_by_name("y", y)
+    launch.set_dim(2)
+    launch.launch()
+    assert y.list() == [0.0, 0.0, 0.0]  # the scale was not set
+    launch.set_param_at_index(1, f64(2.0))
+    launch.launch()
+    assert y.list() == [2.0, 8.0, 0.0]
+
+
+def test_an_adjoint_launch_of_a_kernel_takes_the_gradients_of_what_is_set():
+    launch = sim.Launch(square, "cpu", adjoint=True)
+    x = sim.array([1.0, 2.0], dtype=f64, requires_grad=True)
+    y = sim.zeros(2, dtype=f64, requires_grad=True)
+    y.grad.fill_(1.0)
+    launch.set_params([x, f64(3.0), y])
+    launch.set_dim(2)
+    launch.launch()
+    assert x.grad.list() == [6.0, 12.0]
+    other = sim.zeros(2, dtype=f64)
+    launch.set_param_by_name("x", other, adjoint=True)
+    y.grad.fill_(1.0)
+    launch.launch()
+    assert other.list() == [6.0, 12.0] and x.grad.list() == [6.0, 12.0]
+
+
+def test_a_generic_kernel_has_no_launch_without_arguments():
+    @sim.kernel
+    def fill(a: Any, value: Any):
+        a[sim.tid()] = value
+
+    with pytest.raises(sim.LaunchError, match="takes the type of 'a' from its argument"):
+        sim.Launch(fill)
+
+
+def test_values_that_are_not_set_are_zero():
+    @sim.kernel
+    def sums(q: sim.quat, p: sim.transform, flag: bool, out: sim.array[float]):
+        out[0] = q[3] + p[6] + float(flag)
+
+    launch, out = sim.Launch(sums), sim.array([1.0], dtype=float)
+    launch.set_param_by_name("out", out)
+    launch.set_dim(1)
+    launch.launch()
+    assert out.list() == [0.0]

@@ -256,3 +256,17 @@ def test_what_it_writes_may_be_used_where_no_gradient_goes_back():
     tape.backward(y)
     np.testing.assert_array_equal(x.grad.numpy(), [6.0])
     assert seen.list() == [9.0]
+
+
+def test_a_kernel_that_uses_what_is_not_supported_does_not_keep_its_module_from_loading():
+    @sim.kernel
+    def refused(a: sim.bfloat16, b: sim.array[float]):
+        b[0] = 1.0
+
+    assert sim.get_module(__name__).load("cpu") is False
+    with pytest.raises(sim.NotSupportedError):
+        sim.launch(refused, 1, inputs=[1.0, sim.zeros(1, dtype=float)])
+
+
+def test_loading_a_module_of_this_package_does_nothing():
+    sim.load_module(sim.utils)

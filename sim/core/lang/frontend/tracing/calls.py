@@ -29,7 +29,7 @@ from sim.core.lang.frontend.tracing.bodies import bind_arguments, match_argument
 from sim.core.lang.frontend.tracing.closed_form import call_closed_form
 from sim.core.lang.frontend.tracing.construct import construct
 from sim.core.lang.frontend.tracing.context import Context, Frame
-from sim.core.lang.frontend.tracing.registry import HOST_FUNCTIONS, NAMES, Builtin
+from sim.core.lang.frontend.tracing.registry import HOST_FUNCTIONS, NAMES, Builtin, in_order
 from sim.core.lang.types import ArrayType, Type, bool_, int32
 
 _DEEPEST = 48
@@ -96,7 +96,7 @@ def callee_of(t: Context, x: TracedValue, node: ast.Call) -> TracedValue:
 def apply(t: Context, target: TracedValue, args: Positional, kwargs: Keywords, node: ast.AST) -> TracedValue:
     """A call with evaluated arguments."""
     if isinstance(target, Builtin):
-        return target.handler(t, node, args, kwargs)
+        return target.handler(t, node, *(in_order(target.name, args, kwargs) if kwargs else (args, kwargs)))
     if isinstance(target, Type):
         return construct(t, target, args, kwargs, node)
     if isinstance(target, Function):

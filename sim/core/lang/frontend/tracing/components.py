@@ -142,6 +142,8 @@ def _value_attribute(t: Context, x: TracedValue, name: str, node: ast.AST) -> Tr
         return ty if isinstance(ty, Scalar) else ty.dtype
     if name == "shape" and isinstance(ty, Homogeneous):
         return ty.shape
+    if name == "length" and isinstance(ty, Vector):
+        return ty.length
     known: Sequence[str] = ()
     if isinstance(ty, (Vector, Quaternion)):
         known = _XYZW[: ty.length]

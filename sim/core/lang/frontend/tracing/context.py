@@ -323,7 +323,8 @@ class Context:
         ty: Struct = x._sim_struct_
         values = {}
         for key, field in ty.fields.items():
-            part = self.static(getattr(x, key), f"{name}.{key}", node)
+            held = getattr(x, key)
+            part = self.static(bool(held) if field is bool_ else held, f"{name}.{key}", node)
             values[key] = None if part is None else self.fit(part, field)
         return StructValue(ty, values)
 

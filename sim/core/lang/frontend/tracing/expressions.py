@@ -18,6 +18,7 @@ from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.frontend.tracing.operators import BINARY, binary, compare, unary
 from sim.core.lang.frontend.tracing.registry import NAMES, Builtin
 from sim.core.lang.ir.core import Value
+from sim.core.lang.types import NAMED, SCALARS
 
 REFUSED_EXPRESSIONS: dict[type, tuple[str, str]] = {
     ast.Lambda: ("lambda", "write a function with @sim.func"),
@@ -33,6 +34,8 @@ REFUSED_EXPRESSIONS: dict[type, tuple[str, str]] = {
     ast.Yield: ("yield", "return values, or write them to an array"),
     ast.YieldFrom: ("yield from", "return values, or write them to an array"),
 }
+
+_SCALARS = {scalar.name: scalar for scalar in SCALARS}
 
 
 def evaluate(t: Context, node: ast.expr) -> TracedValue:
@@ -53,16 +56,17 @@ def read_name(t: Context, node: ast.Name) -> TracedValue:
 
 
 def _outside(t: Context, name: str, node: ast.AST) -> TracedValue:
-    """A name of the closure, the module or Python."""
+    """A name of the closure, the module or Python; else one of the language, which needs no prefix."""
     function = t.frame.function
     if name in function.python.__code__.co_varnames:
         raise t.error(node, f"`{name}` is used before it has a value", "assign it first")
     x = function.scope.find(name)
     t.captures.name(function, name, x)
     if x is MISSING:
+        x = NAMES.get(name) or NAMED.get(name) or _SCALARS.get(name, MISSING)
+    if x is MISSING:
         near = did_you_mean(name, [*(k for k in t.env if not k.startswith("$")), *function.scope.names()])
-        hint = f"the language has it as sim.{name}" if name in NAMES else ""
-        raise t.error(node, f"`{name}` is not defined{near}", hint)
+        raise t.error(node, f"`{name}` is not defined{near}")
     return t.static(x, name, node)
 
 

@@ -65,6 +65,25 @@ def builtin(name: str, lazy: bool = False, host: Callable[..., Any] | None = Non
     return wrap
 
 
+_OF_ONE = "abs sqrt cbrt exp log log2 log10 sin cos tan atan sinh cosh tanh erf erfc floor ceil trunc rint neg pos"
+_OF_TWO = "add sub mul div div_approx mod floordiv bit_and bit_or bit_xor lshift rshift min max expect_eq expect_neq"
+_PARAMETERS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(_OF_ONE.split(), ("x",)),
+    **dict.fromkeys(_OF_TWO.split(), ("a", "b")),
+    **dict.fromkeys(("invert", "unot", "len"), ("a",)),
+    **dict.fromkeys(("pow", "copysign"), ("x", "y")),
+    "atan2": ("y", "x"),
+}
+
+
+def in_order(name: str, args: Positional, kwargs: Keywords) -> tuple[Positional, Keywords]:
+    """Arguments of a builtin whose parameters have names, with those given by name put behind the others."""
+    names = _PARAMETERS.get(name, ())[len(args) :]
+    if len(kwargs) > len(names) or set(kwargs) != set(names[: len(kwargs)]):
+        return args, kwargs
+    return (*args, *(kwargs[key] for key in names[: len(kwargs)])), {}
+
+
 ADVANCE: dict[Type, Builtin] = {}
 """Types whose values a `for` goes through: `advance(query, index)` changes both variables, and says whether it did."""
 
