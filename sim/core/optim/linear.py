@@ -67,8 +67,8 @@ class LinearSolverState:
         self._check(self.operator, b, x)
         self._results: tuple[array, array, array] | None = None
         if check_every == 0:
-            made = [zeros(self.operator.batch_count, self.operator.scalar_type, x.device) for _ in range(2)]
-            self._results = zeros(1, int32, x.device), *made
+            count, kind = self.operator.batch_count, self.operator.scalar_type
+            self._results = zeros(1, int32, x.device), zeros(count, kind, x.device), zeros(count, kind, x.device)
 
     def __call__(
         self,
@@ -124,26 +124,28 @@ class _Conjugate(LinearSolverState):
     """The methods for symmetric matrices.  restart: after so many iterations the residual is computed anew."""
 
     symmetric = True
-    basic: ClassVar[Method]
 
-    def __init__(self, *given: Any, restart: int | None = None, **named: Any) -> None:
+    def __init__(self, method: Method, restart: int | None, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        basic = self.basic
-        self.method = krylov.confirmed(basic) if restart is None else krylov.restarted(basic, _positive(restart))
+        self.method = krylov.confirmed(method) if restart is None else krylov.restarted(method, _positive(restart))
 
 
 class CG(_Conjugate):
     """Conjugate gradients: see `cg`."""
 
     name = "cg"
-    basic = staticmethod(krylov.conjugate_gradients)
+
+    def __init__(self, *given: Any, restart: int | None = None, **named: Any) -> None:
+        super().__init__(krylov.conjugate_gradients, restart, *given, **named)
 
 
 class CR(_Conjugate):
     """Conjugate residuals: see `cr`."""
 
     name = "cr"
-    basic = staticmethod(krylov.conjugate_residuals)
+
+    def __init__(self, *given: Any, restart: int | None = None, **named: Any) -> None:
+        super().__init__(krylov.conjugate_residuals, restart, *given, **named)
 
 
 class BiCGSTAB(LinearSolverState):
@@ -306,7 +308,7 @@ class _LinearSystem:
             if results is not None:
                 numbers_of_results = [found[0][0]], [w.norm**2 for w in watches], [w.atol**2 for w in watches]
                 for a, numbers in zip(results, numbers_of_results, strict=True):
-                    a.device.write(a, np.array(numbers, a.dtype.np))
+                    a.device.write(a, np.array(numbers, a.device.numpy(a).dtype))
 
         with recording.paused():
             add_whole_node(run, [b, x], [x, *(results or ())])
@@ -358,9 +360,9 @@ class _LinearSystem:
         least = {8: 1e-16, 2: 1e-4}.get(b.dtype.itemsize, 1e-8)
         tol, atol = self.solver.tolerances
         tol, atol = (default if a is None else a for a, default in ((tol, atol), (atol, tol)))
-        bound = least**0.75
+        bound: float = least**0.75
         relative = (bound if tol is None else tol) * float(np.linalg.norm(b))
-        return max(relative, bound if atol is None else atol, least**2.25)
+        return float(max(relative, bound if atol is None else atol, least**2.25))
 
     def _parameters(self) -> list[array]:
         """The arrays with a gradient that the matrix is made of: those which its product looks at."""
