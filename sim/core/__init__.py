@@ -370,6 +370,13 @@ from sim.core.runtime.devices.device import get_devices as get_devices
 from sim.core.runtime.devices.device import init as init
 from sim.core.runtime.devices.device import set_device as set_device
 from sim.core.runtime.devices.device import synchronize as synchronize
+from sim.core.runtime.devices.diagnostics import Logger as Logger
+from sim.core.runtime.devices.diagnostics import ScopedLogger as ScopedLogger
+from sim.core.runtime.devices.diagnostics import ScopedLogLevel as ScopedLogLevel
+from sim.core.runtime.devices.diagnostics import get_logger as get_logger
+from sim.core.runtime.devices.diagnostics import get_suggested_block_size as get_suggested_block_size
+from sim.core.runtime.devices.diagnostics import print_diagnostics as print_diagnostics
+from sim.core.runtime.devices.diagnostics import set_logger as set_logger
 from sim.core.runtime.devices.graph import Graph as Graph
 from sim.core.runtime.devices.graph import capture as capture
 from sim.core.runtime.devices.queries import ScopedMempool as ScopedMempool
