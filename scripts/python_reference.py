@@ -53,6 +53,7 @@ GROUPS = {  # prefix of the module that a name comes from -> heading, "" for wha
     "sim.core.runtime.launch.conditionals": _DEVICES,
     "sim.core.runtime.ambient.profile": "Time",
     "sim.core.runtime.devices.timing": "Time",
+    "sim.core.runtime.devices.diagnostics": _DEVICES,
     "sim.core.runtime.interop.conversions": "Other frameworks",
     "sim.core.spatial.bvh_queries": "",
     "sim.core.spatial.hash_grid_queries": "",

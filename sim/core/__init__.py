@@ -374,9 +374,15 @@ from sim.core.runtime.devices.device import get_devices as get_devices
 from sim.core.runtime.devices.device import init as init
 from sim.core.runtime.devices.device import set_device as set_device
 from sim.core.runtime.devices.device import synchronize as synchronize
+from sim.core.runtime.devices.diagnostics import get_suggested_block_size as get_suggested_block_size
 from sim.core.runtime.devices.diagnostics import print_diagnostics as print_diagnostics
 from sim.core.runtime.devices.graph import Graph as Graph
 from sim.core.runtime.devices.graph import capture as capture
+from sim.core.runtime.devices.loggers import Logger as Logger
+from sim.core.runtime.devices.loggers import ScopedLogger as ScopedLogger
+from sim.core.runtime.devices.loggers import ScopedLogLevel as ScopedLogLevel
+from sim.core.runtime.devices.loggers import get_logger as get_logger
+from sim.core.runtime.devices.loggers import set_logger as set_logger
 from sim.core.runtime.devices.queries import ScopedMempool as ScopedMempool
 from sim.core.runtime.devices.queries import ScopedMempoolAccess as ScopedMempoolAccess
 from sim.core.runtime.devices.queries import ScopedPeerAccess as ScopedPeerAccess

@@ -26,6 +26,8 @@ PLACES = {
     "utils": "sim.core.runtime.interop.utils",
 }
 """Module of the public API: where it is."""
+_INTERNALS = "sim.core.runtime.devices.queries"
+"""Where names of `sim._src` are looked for that Warp's own programs take from there."""
 _NOT_HERE = {"_src", "build_experimental", "fabric", "fem", "jax_experimental", "render", "sparse", "texture"}
 
 
@@ -42,8 +44,8 @@ class RefusedModule(ModuleType):
             return import_module(f"{self.__name__}.{name}")
         if "_src" not in package:
             return RefusedName(f"{self.__name__}.{name}", elsewhere.instead(elsewhere.UNSUPPORTED, last))
-        places = [sys.modules.get(PLACES.get(last, "")), sys.modules.get("sim.core")]
-        found = [vars(module)[name] for module in places if module and name in vars(module)]
+        places = [vars(sys.modules[place]) for place in (PLACES.get(last), _INTERNALS, "sim.core") if place]
+        found = [names[name.lstrip("_")] for names in places if name.lstrip("_") in names]
         return found[0] if found else RefusedName(f"{self.__name__}.{name}", "internal to Warp; see dir(sim)")
 
 

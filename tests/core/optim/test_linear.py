@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 from sim.optim.linear import (
+    CG,
+    GMRES,
     LinearOperator,
     LinearSolverError,
     aslinearoperator,
@@ -136,6 +138,70 @@ def test_a_graph_solves_for_what_is_there():
         np.testing.assert_allclose(x.numpy(), np.linalg.solve(DEFINITE, RIGHT) * (k + 1), atol=1e-11)
 
 
+@pytest.mark.parametrize("left", [None, False, True])
+@pytest.mark.parametrize("solver", [cg, cr, bicgstab, gmres])
+def test_systems_side_by_side_are_solved_each_by_itself(solver, left):
+    """Of one of many sizes, one of numbers of another order, and unknowns behind them that are left alone."""
+    sizes, whole = [3, 1, 8], np.eye(N)
+    ends = np.cumsum([0, *sizes])
+    for low, high in zip(ends, ends[1:], strict=False):
+        whole[low:high, low:high] = 10.0 ** (low / 2) * DEFINITE[low:high, low:high]
+    a, b = sim.array(whole, requires_grad=True), sim.array(RIGHT, requires_grad=True)
+    x = sim.ones(N, dtype=sim.float64, requires_grad=True)
+    operator = aslinearoperator(a, batch_offsets=sim.array(ends, dtype=int), max_batch_length=8)
+    assert operator.batch_count == 3
+    given = {} if left is None or solver in (cg, cr) else {"is_left_preconditioner": left}
+    jacobi = None if left is None else preconditioner(a)
+    count, norm, bound = solver(operator, b, x, tol=1e-11, atol=0.0, M=jacobi, maxiter=40, **given)
+    assert 0 < count < 40 and norm <= bound
+    np.testing.assert_allclose(x.numpy()[:12], np.linalg.solve(whole, RIGHT)[:12], rtol=1e-10)
+    assert (x.numpy()[12:] == 1.0).all()
+    with sim.Tape(), pytest.raises(sim.GradientError, match="leave out some of the 24 unknowns"):
+        solver(operator, b, x)
+    every = aslinearoperator(a, batch_offsets=sim.array([0, 3, 4, N], dtype=int))
+    with sim.Tape() as tape:
+        solver(every, b, x, tol=1e-11, atol=0.0, maxiter=40)
+    tape.backward(grads={x: WEIGHTS})
+    np.testing.assert_allclose(b.grad.numpy(), np.linalg.solve(whole.T, WEIGHTS), rtol=1e-9)
+
+
+@pytest.mark.parametrize("solver", [cg, cr])
+def test_a_restart_looks_at_the_residual_itself(solver):
+    seen, x = [], sim.zeros(N, dtype=sim.float64)
+    a, b = sim.array(DEFINITE), sim.array(RIGHT)
+    count, norm, bound = solver(
+        a, b, x, tol=1e-10, maxiter=99, restart=5, check_every=1, callback=lambda *s: seen.append(s[0])
+    )
+    assert seen == list(range(0, count + 1, 5)) and norm <= bound
+    np.testing.assert_allclose(np.linalg.norm(RIGHT - DEFINITE @ x.numpy()), norm, atol=1e-13)
+
+
+def test_a_solver_is_called_again_for_other_arrays():
+    a, b, x = sim.array(DEFINITE), sim.array(RIGHT), sim.zeros(N, dtype=sim.float64)
+    solver = cg(a, b, x, tol=1e-12, maxiter=99, run=False)
+    assert isinstance(solver, CG) and not x.numpy().any()
+    solver()
+    y = sim.zeros_like(x)
+    solver(A=sim.array(2.0 * DEFINITE), x=y, M=preconditioner(a))
+    np.testing.assert_allclose(y.numpy(), 0.5 * x.numpy(), rtol=1e-9)
+
+
+def test_counts_and_norms_stay_in_arrays_for_graphs():
+    a, b, x = sim.array(DEFINITE), sim.array(RIGHT), sim.zeros(N, dtype=sim.float64)
+    solver = gmres(a, b, x, tol=1e-12, maxiter=99, check_every=0, run=False)
+    assert isinstance(solver, GMRES)
+    with sim.ScopedCapture() as capture:
+        count, square, bound = solver()
+    sim.capture_launch(capture.graph)
+    assert 0 < count.numpy()[0] < 99 and square.numpy()[0] <= bound.numpy()[0]
+    sim.capture_launch(capture.graph)
+    assert count.numpy()[0] == 0
+    b.assign(2.0 * RIGHT)
+    sim.capture_launch(capture.graph)
+    assert count.numpy()[0] > 0
+    np.testing.assert_allclose(x.numpy(), 2.0 * np.linalg.solve(DEFINITE, RIGHT), atol=1e-9)
+
+
 def test_the_callback_sees_the_residual_fall():
     seen = []
     x = sim.zeros(N, dtype=sim.float64)
@@ -149,6 +215,8 @@ def test_the_callback_sees_the_residual_fall():
 
 def test_what_does_not_fit_is_refused():
     a, b, x = sim.array(DEFINITE), sim.array(RIGHT), sim.zeros(N, dtype=sim.float64)
+    with pytest.raises(TypeError):
+        cg(a, b, x, restart=1.5)
     for call, words in (
         (lambda: cg(a, b, sim.zeros(N)), "x has elements of float32"),
         (lambda: cg(a, b, x[: N - 1]), "shape"),
@@ -158,7 +226,13 @@ def test_what_does_not_fit_is_refused():
         (lambda: preconditioner(a, "ilu"), "no preconditioner 'ilu'"),
         (lambda: preconditioner(chain(sim.array(RIGHT)), "diag"), "make one of your own"),
         (lambda: gmres(a, b, x, restart=0), "at least 1"),
-        (lambda: LinearOperator((N, N), b.dtype, b.device, None, batch_offsets=b), "one by one"),
+        (lambda: cg(a, b, x, restart=-1), "restart is -1"),
+        (lambda: aslinearoperator(a, batch_offsets=b), "one dimension of int32"),
+        (lambda: aslinearoperator(a, max_batch_length=3), "requires batch_offsets"),
+        (lambda: cg(aslinearoperator(a, sim.array([3, 0], dtype=int)), b, x), r"batch_offsets are \[3, 0\]"),
+        (lambda: cg(aslinearoperator(a, sim.array([0, N + 1], dtype=int)), b, x), "vectors of 24 numbers"),
+        (lambda: cg(a, b, x, run=False)(A=aslinearoperator(a, sim.array([0, N], dtype=int))), "another array"),
+        (lambda: cg(a, b, x, run=False)(b=b[:3]), "made for a matrix"),
     ):
         with pytest.raises(LinearSolverError, match=words):
             call()

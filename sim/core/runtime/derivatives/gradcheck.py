@@ -38,7 +38,7 @@ from sim.core.runtime.launch.calls import Call
 from sim.core.runtime.tape.tape import Tape
 
 
-class GradcheckError(SimError, AssertionError):
+class GradcheckError(SimError, AssertionError, ValueError):
     """A gradient that differences do not confirm.  The message is the table."""
 
 
@@ -179,15 +179,19 @@ class _Settings:
 
 @dataclass
 class _Input:
-    """An input: its gradient of the weighted outputs (reverse mode), size of values, relative precision of the type."""
+    """An input: its gradient of the weighted outputs (reverse mode), size of values, relative precision.
+
+    coarsest: the precision of the outputs.
+    """
 
     number: Number
     array: array
     gradient: np.ndarray
+    coarsest: float
 
     def __post_init__(self) -> None:
         self.size = float(np.max(np.abs(_host(self.array)), initial=0.0)) or 1.0
-        self.precision = float(np.finfo(_host(self.array).dtype).eps)
+        self.precision = max(float(np.finfo(_host(self.array).dtype).eps), self.coarsest)
 
 
 @dataclass
@@ -208,7 +212,8 @@ class _GradientCheck:
             tape.backward(grads={r: array(w.astype(_host(r).dtype), dtype=r.dtype, device=r.device) for r, w in seeds})
             gradients = {i: _host(a.grad).astype(np.float64) for i, a in program.inputs if a.grad is not None}
             tape.zero()
-        self.inputs = [_Input(i, a, gradients[i]) for i, a in program.inputs]
+        coarsest = max((float(np.finfo(_host(r).dtype).eps) for r in results), default=0.0)
+        self.inputs = [_Input(i, a, gradients[i], coarsest) for i, a in program.inputs]
 
     def rows(self, prefix: str = "") -> list[GradientRow]:
         """Each input, along each direction."""

@@ -22,6 +22,10 @@ class JacobianMatrix(np.ndarray):
         return self.view(np.ndarray)
 
 
+class JacobianError(GradientError, ValueError):
+    """A Jacobian that cannot be given, or is not there."""
+
+
 Jacobians = dict[tuple[Number, Number], JacobianMatrix]
 Mask = Sequence[tuple[Number, Number]]
 """(input, output), each by its number or name: the pairs that are asked for."""
@@ -45,17 +49,25 @@ def jacobian(
 
     For a kernel they count `inputs` and `outputs` as given; an input that it overwrites is an output too, counted from
     the back (-1: the last input), and a field of a struct goes by its name ("s.x").  Works on copies of the arrays.
-    input_output_mask: only these pairs.  max_outputs_per_var: only so many rows of each (0 or less: all).
+    input_output_mask: only these pairs.  max_outputs_per_var: only so many rows of each, the others are NaN (0 or
+    less: all).
     plot_jacobians: show them (`jacobian_plot`).  The other arguments are taken for Warp's programs.
     """
     program = program_of(function, dim, inputs, outputs)
     with Tape() as tape:
         results = program.named()
+    if tape.skipped:
+        raise JacobianError(
+            f"kernel '{min(tape.skipped)}' has enable_backward=False: it has no Jacobian by reverse mode",
+            hint="switch enable_backward on for that kernel or its module, or use jacobian_fd",
+        )
     wanted = _Wanted(program, results, input_output_mask)
     out: Jacobians = {}
     for j, result in wanted.outputs:
         count = _limited(_count(result), max_outputs_per_var)
-        rows = {i: np.zeros((count, _count(a))) for i, a in program.inputs if wanted.has(i, j)}
+        rows = {i: np.zeros((_count(result), _count(a))) for i, a in program.inputs if wanted.has(i, j)}
+        for matrix in rows.values():
+            matrix[count:] = np.nan
         for c in range(count if rows else 0):
             weights = np.zeros(_count(result), _host(result).dtype)
             weights[c] = 1.0
@@ -87,22 +99,22 @@ def jacobian_fd(
     plot_jacobians: bool = False,
     restore_inputs: bool = True,
 ) -> Jacobians:
-    """As `jacobian`, by central differences of `eps`; only `max_inputs_per_var` columns of each (0 or less: all)."""
+    """As `jacobian`, by central differences of `eps`; only `max_inputs_per_var` columns of each (0 or less: all), the
+    others are NaN."""
     program = program_of(function, dim, inputs, outputs)
     wanted = _Wanted(program, program.named(), input_output_mask)
     out: Jacobians = {}
     for i, a in program.inputs:
         if not any(wanted.has(i, j) for j, _ in wanted.outputs):
             continue
-        columns: list[list[np.ndarray]] = []
+        matrices = [np.full((_count(r), _count(a)), np.nan).view(JacobianMatrix) for _, r in wanted.outputs]
         for c in range(_limited(_count(a), max_inputs_per_var)):
             step = np.zeros(_count(a))
             step[c] = eps
             ends = [[_host(r).astype(np.float64).ravel() for r in program.at({i: sign * step})] for sign in (1.0, -1.0)]
-            columns.append([(p - m) / (2.0 * eps) for p, m in zip(*ends, strict=True)])
-        for k, (j, _) in enumerate(wanted.outputs):
-            if wanted.has(i, j):
-                out[i, j] = np.stack([column[k] for column in columns], axis=1).view(JacobianMatrix)
+            for matrix, plus, minus in zip(matrices, *ends, strict=True):
+                matrix[:, c] = (plus - minus) / (2.0 * eps)
+        out.update({(i, j): m for (j, _), m in zip(wanted.outputs, matrices, strict=True) if wanted.has(i, j)})
     if plot_jacobians:
         jacobian_plot(out, function, inputs)
     return out
@@ -127,7 +139,7 @@ class _Wanted:
 def _found(kind: str, known: Mapping[Number, Number], name: Number) -> Number:
     if name not in known:
         near = did_you_mean(str(name), map(str, known))
-        raise GradientError(
+        raise JacobianError(
             f"there is no {kind} {name!r} with a gradient{near}; there are {', '.join(map(str, known))}"
         )
     return known[name]

@@ -11,7 +11,7 @@ import numpy as np
 
 from sim.core import config
 from sim.core.runtime.devices.cuda_device import cuda_devices
-from sim.core.runtime.devices.device import get_device
+from sim.core.runtime.devices.device import DeviceLike, get_device
 from sim.core.runtime.devices.queries import get_cuda_driver_version, get_cuda_toolkit_version
 
 
@@ -63,6 +63,13 @@ def print_diagnostics() -> dict[str, Any]:
     for device in devices:
         _show(f"Device {device['alias']}", device)
     return {**software, **libraries, **switches, "devices": devices}
+
+
+def get_suggested_block_size(kernel: Any, device: DeviceLike = None) -> tuple[int, int]:
+    """(threads of a block, blocks at least): (1, 1) on the CPU, on GPUs what `launch` takes by itself."""
+    if not hasattr(kernel, "func"):
+        raise TypeError(f"get_suggested_block_size takes a kernel, not a {type(kernel).__name__}")
+    return (256, 1) if get_device(device).is_cuda else (1, 1)
 
 
 def _show(title: str, part: dict[str, Any]) -> None:

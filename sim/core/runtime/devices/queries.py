@@ -74,7 +74,17 @@ def is_conditional_graph_supported() -> bool:
     return True
 
 
+def is_graph_capture_allocation_supported(device: DeviceLike) -> bool:
+    """Whether arrays can be made while a graph is captured: of every device."""
+    return get_device(device).is_cpu or get_device(device).is_cuda
+
+
 # ------------------------------------------------------------------------------------------------ not there
+def check_p2p() -> bool:
+    """Whether GPUs reach each other's memory: False, as of `is_peer_access_supported`."""
+    return False
+
+
 def is_mempool_supported(device: DeviceLike) -> bool:
     """False, of every device."""
     return get_device(device).is_mempool_supported

@@ -58,11 +58,13 @@ class Tape:
     on_overwrite: "save" keeps a copy of what is overwritten while a gradient still needs it (only then); "error" raises
         instead, naming array, reader and writer.
     records: what was recorded, in order.  begun: where that began, for messages: " since file:line".
+    skipped: names of kernels with enable_backward=False that were not recorded, although they read a gradient's array.
     """
 
     on_overwrite: str = "save"
     records: list[TapeRecord] = field(default_factory=list)
     begun: str = field(default="", init=False)
+    skipped: set[str] = field(default_factory=set, init=False)
     _order: int = field(default=0, init=False)  # when it began to record, counted over all tapes
     _live_ins: LiveIns = field(init=False)
     _foreign: ForeignWrites = field(default_factory=ForeignWrites, init=False)
@@ -162,6 +164,7 @@ class Tape:
         """A launch of a kernel with enable_backward=False: what depends on a gradient in it must not reach the loss."""
         spec, args = call.spec, call.args
         call.run()
+        self.skipped.add(spec.kernel.name)
         for k in spec.reached(active) | (spec.writes & active):
             if args[k] is not None:
                 self._detached.replace(args[k], Detachment.without_backward(args[k], spec.kernel.name))

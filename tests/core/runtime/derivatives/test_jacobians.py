@@ -45,9 +45,38 @@ def test_some_rows_and_columns():
     rows = jacobian(mix, **arguments(), max_outputs_per_var=2)
     columns = jacobian_fd(mix, **arguments(), max_inputs_per_var=2)
     for pair, matrix in whole.items():
-        assert matrix.shape == (3, 3)
-        np.testing.assert_array_equal(rows[pair], matrix[:2])
-        np.testing.assert_allclose(columns[pair], matrix[:, :2], atol=1e-7)
+        assert matrix.shape == rows[pair].shape == columns[pair].shape == (3, 3)
+        np.testing.assert_array_equal(rows[pair][:2], matrix[:2])
+        np.testing.assert_allclose(columns[pair][:, :2], matrix[:, :2], atol=1e-7)
+        assert np.isnan(rows[pair][2:]).all() and np.isnan(columns[pair][:, 2:]).all()
+
+
+def test_kernels_without_backward_have_no_jacobian_by_reverse_mode():
+    @sim.kernel(enable_backward=False)
+    def twice(a: sim.array[float], out: sim.array[float]):
+        out[sim.tid()] = 2.0 * a[sim.tid()]
+
+    def program(a):
+        out = sim.zeros_like(a, requires_grad=True)
+        sim.launch(twice, 2, [a], [out])
+        return out
+
+    a, out = (sim.ones(2, dtype=float, requires_grad=True) for _ in range(2))
+    with pytest.raises(ValueError, match="(?s)kernel 'twice' has enable_backward=False.*use jacobian_fd"):
+        jacobian(twice, 2, [a], [out])
+    with pytest.raises(ValueError, match="kernel 'twice' has enable_backward=False"):
+        jacobian(program, inputs=[a])
+    np.testing.assert_allclose(jacobian_fd(program, inputs=[a])[0, 0], 2.0 * np.eye(2), atol=1e-3)
+
+
+def test_the_coarser_precision_of_inputs_and_outputs_counts():
+    @sim.kernel
+    def rounded(a: sim.array[sim.float64], out: sim.array[sim.float32]):
+        x = sim.float32(a[sim.tid()])
+        out[sim.tid()] = x * x
+
+    a = sim.array([1.5, 2.0], dtype=sim.float64)
+    assert gradcheck(rounded, 2, [a], [sim.zeros(2, dtype=float)])
 
 
 def test_checks_take_the_arguments_of_warps_programs():
