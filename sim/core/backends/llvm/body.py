@@ -321,7 +321,7 @@ class BodyEmitter(Writer):
             assert isinstance(v.type, Scalar)
             place = self.let(f"getelementptr inbounds i64, ptr %printed, i64 {k}")
             self.store(place, v.type, self.ref(v), "")
-        self.print_slots = max(self.print_slots, len(kinds))
+        self.print_slots = max(self.print_slots, len(kinds), 1)
         texts = [self.text_data(op.attrs["format"]), self.text_data(" ".join(k.name for k in kinds))]
         self.call("void", PRINT_SYMBOL, [("ptr", t) for t in (*texts, "%printed")])
 

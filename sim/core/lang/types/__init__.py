@@ -81,10 +81,14 @@ from sim.core.lang.types.names import type_is_struct as type_is_struct
 from sim.core.lang.types.names import type_is_transformation as type_is_transformation
 from sim.core.lang.types.names import type_is_value as type_is_value
 from sim.core.lang.types.names import type_is_vector as type_is_vector
+from sim.core.lang.types.names import type_size as type_size
 from sim.core.lang.types.names import types_equal as types_equal
 from sim.core.lang.types.names import vec3 as vec3
 from sim.core.lang.types.structs import HostStruct as HostStruct
 from sim.core.lang.types.structs import Struct as Struct
+from sim.core.lang.types.structs import array_place as array_place
+from sim.core.lang.types.structs import in_memory as in_memory
+from sim.core.lang.types.structs import place_of as place_of
 from sim.core.lang.types.structs import struct as struct
 from sim.core.lang.types.values import Composite as Composite
 from sim.core.lang.types.values import HostNumber as HostNumber

@@ -25,6 +25,7 @@ from sim.core.lang.types.base import (
     int16,
     int32,
     int64,
+    leaves_of,
     matrix,
     quaternion,
     transformation,
@@ -112,6 +113,11 @@ def type_is_float(x: Any) -> bool:
 def type_is_scalar(x: Any) -> bool:
     """Whether x is an integer or floating-point type."""
     return type_is_int(x) or type_is_float(x)
+
+
+def type_size(x: Any) -> int:
+    """How many numbers a value of a type has: 1, 3 for vec3, 4 for mat22."""
+    return len(leaves_of(as_type(x)))
 
 
 def type_is_vector(x: Any) -> bool:
