@@ -17,6 +17,8 @@ from sim.core.config import LOG_DEBUG as LOG_DEBUG
 from sim.core.config import LOG_ERROR as LOG_ERROR
 from sim.core.config import LOG_INFO as LOG_INFO
 from sim.core.config import LOG_WARNING as LOG_WARNING
+from sim.core.config import DeterministicMode as DeterministicMode
+from sim.core.config import LaunchArrayAccessMode as LaunchArrayAccessMode
 from sim.core.lang import constants as constants
 from sim.core.lang import types as types
 from sim.core.lang.constants import HALF_PI as HALF_PI
@@ -493,6 +495,8 @@ from sim.core.spatial.meshes.queries import mesh_query_ray_anyhit as mesh_query_
 from sim.core.spatial.meshes.queries import mesh_query_ray_count_intersections as mesh_query_ray_count_intersections
 from sim.core.spatial.meshes.queries import mesh_query_sphere as mesh_query_sphere
 
+bfloat16 = _modules.RefusedName("sim.bfloat16", _elsewhere.instead(_elsewhere.UNSUPPORTED, "bfloat16"))
+"""Programs ask whether a type is this one: only its use is refused."""
 _ROOMS = {"backends", "lang", "modules", "runtime", "spatial"}
 __all__ = [_name for _name in globals() if _name[0] != "_" and _name not in _ROOMS]  # noqa: PLE0605
 """What `sim` has as well."""

@@ -10,6 +10,8 @@ print_launches: print the name, time and bytes of every kernel that runs.
 cache_kernels, kernel_cache_dir: whether compiled kernels are kept on disk, and where (None: $SIM_CACHE_DIR, or the
     user's cache directory).
 enable_backward: what modules of kernels begin with.
+legacy_scalar_return_types: components of vectors, and numbers that functions return on the host, are numbers of
+    Python, whatever their type.
 version: of this package.
 """
 
@@ -17,6 +19,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from enum import IntEnum
 from types import ModuleType
 from typing import Any
 
@@ -30,6 +33,24 @@ print_launches: bool = False
 cache_kernels: bool = True
 kernel_cache_dir: str | None = None
 enable_backward: bool = True
+legacy_scalar_return_types: bool = False
+
+
+class DeterministicMode(IntEnum):
+    """What Warp is asked of the order of atomics; kept and not followed."""
+
+    NOT_GUARANTEED = 0
+    RUN_TO_RUN = 1
+    GPU_TO_GPU = 2
+
+
+class LaunchArrayAccessMode(IntEnum):
+    """How closely Warp looks at the devices of arrays; kept and not followed: every launch checks them here."""
+
+    RELAXED = 0
+    CHECKED = 1
+    STRICT = 2
+
 
 LOG_DEBUG, LOG_INFO, LOG_WARNING, LOG_ERROR = 10, 20, 30, 40
 """Values of `log_level`, which is kept: there are no messages that it would choose from."""
@@ -43,8 +64,7 @@ _KEPT: dict[str, Any] = {
     "optimization_level": None,
     "verify_autograd_array_access": False,
     "enable_vector_component_overwrites": False,
-    "legacy_scalar_return_types": False,
-    "launch_array_access_mode": 0,
+    "launch_array_access_mode": LaunchArrayAccessMode.RELAXED,
     "cuda_output": None,
     "ptx_target_arch": None,
     "cuda_arch_suffix": None,
@@ -66,7 +86,7 @@ _KEPT: dict[str, Any] = {
     "legacy_cpu_linker": False,
     "load_module_max_workers": 0,
     "track_memory": False,
-    "deterministic": "not_guaranteed",
+    "deterministic": DeterministicMode.NOT_GUARANTEED,
     "deterministic_max_records": 0,
     "deterministic_debug": False,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from math import prod
 
 from sim.core.lang import types
@@ -21,7 +22,6 @@ from sim.core.lang.frontend.traced import (
 from sim.core.lang.frontend.tracing.construct import construct, identity_quaternion
 from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.frontend.tracing.registry import builtin, takes
-from sim.core.lang.ir.core import Value
 from sim.core.lang.types import (
     Matrix,
     Scalar,
@@ -29,6 +29,7 @@ from sim.core.lang.types import (
     array_type,
     as_scalar,
     as_type,
+    bool_,
     int32,
     int64,
     leaves_of,
@@ -37,7 +38,7 @@ from sim.core.lang.types import (
 )
 
 
-def _dtype(t: Context, kwargs: Keywords, values: list[TracedValue], node: ast.AST) -> Scalar:
+def _dtype(t: Context, kwargs: Keywords, parts: Sequence[TracedValue], node: ast.AST) -> Scalar:
     given = kwargs.pop("dtype", None)
     if given is float:
         return t.real
@@ -46,7 +47,9 @@ def _dtype(t: Context, kwargs: Keywords, values: list[TracedValue], node: ast.AS
             return as_scalar(given)
         except TypeError as problem:
             raise t.error(node, f"dtype: {problem}") from None
-    return next((v.type for v in values if isinstance(v, Value)), t.real)  # type: ignore[return-value]
+    if parts and all(isinstance(x, bool) for x in parts):
+        return bool_
+    return next((v.type for x in parts for v in flatten(x)), t.real)  # type: ignore[return-value]
 
 
 def _asks_for_a_type(t: Context, args: Positional, kwargs: Keywords, count: int, node: ast.AST) -> Scalar | None:
@@ -66,7 +69,7 @@ def vector(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> Tra
     scalar = _asks_for_a_type(t, args, kwargs, 2, node)
     if scalar is not None and whole(args[0]):
         return types.vector(whole(args[0]) or 0, scalar)
-    dtype = _dtype(t, kwargs, [v for a in args for v in flatten(a)], node)
+    dtype = _dtype(t, kwargs, args, node)
     length = whole(kwargs.pop("length", sum(len(leaves_of(type_of(a, t.real) or int32)) for a in args)))
     if not length:
         raise t.error(node, "vector(...) needs components, or a constant length")
@@ -84,7 +87,7 @@ def matrix(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> Tra
     extents = (whole(shape[0]) or 0, whole(shape[1]) or 0)
     if scalar is not None:
         return types.matrix(extents, scalar)
-    dtype = _dtype(t, kwargs, [v for a in args for v in flatten(a)], node)
+    dtype = _dtype(t, kwargs, args, node)
     return construct(t, types.matrix(extents, dtype), args, kwargs, node)
 
 
@@ -94,9 +97,7 @@ def quaternion(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) ->
     scalar = _asks_for_a_type(t, args, kwargs, 1, node)
     if scalar is not None:
         return types.quaternion(scalar)
-    return construct(
-        t, types.quaternion(_dtype(t, kwargs, [v for a in args for v in flatten(a)], node)), args, kwargs, node
-    )
+    return construct(t, types.quaternion(_dtype(t, kwargs, args, node)), args, kwargs, node)
 
 
 @builtin("transformation", host=types.transformation)
@@ -106,8 +107,8 @@ def transformation(t: Context, node: ast.AST, args: Positional, kwargs: Keywords
     scalar = _asks_for_a_type(t, args, kwargs, 1, node)
     if scalar is not None:
         return types.transformation(scalar)
-    values = [v for a in (*args, *kwargs.values()) for v in flatten(a)]
-    return construct(t, types.transformation(_dtype(t, kwargs, values, node)), args, kwargs, node)
+    parts = (*args, *kwargs.values())
+    return construct(t, types.transformation(_dtype(t, kwargs, parts, node)), args, kwargs, node)
 
 
 @builtin("zeros")

@@ -55,6 +55,7 @@ from sim.core.lang.types.names import Float as Float
 from sim.core.lang.types.names import Int as Int
 from sim.core.lang.types.names import float_types as float_types
 from sim.core.lang.types.names import int_types as int_types
+from sim.core.lang.types.names import is_array as is_array
 from sim.core.lang.types.names import is_composite as is_composite
 from sim.core.lang.types.names import is_float as is_float
 from sim.core.lang.types.names import is_int as is_int
@@ -70,6 +71,7 @@ from sim.core.lang.types.names import np_dtype_to_warp_type as np_dtype_to_warp_
 from sim.core.lang.types.names import public_name as public_name
 from sim.core.lang.types.names import scalar_and_bool_types as scalar_and_bool_types
 from sim.core.lang.types.names import scalar_types as scalar_types
+from sim.core.lang.types.names import type_ctype as type_ctype
 from sim.core.lang.types.names import type_is_array as type_is_array
 from sim.core.lang.types.names import type_is_composite as type_is_composite
 from sim.core.lang.types.names import type_is_float as type_is_float
@@ -81,7 +83,9 @@ from sim.core.lang.types.names import type_is_struct as type_is_struct
 from sim.core.lang.types.names import type_is_transformation as type_is_transformation
 from sim.core.lang.types.names import type_is_value as type_is_value
 from sim.core.lang.types.names import type_is_vector as type_is_vector
+from sim.core.lang.types.names import type_repr as type_repr
 from sim.core.lang.types.names import type_size as type_size
+from sim.core.lang.types.names import type_size_in_bytes as type_size_in_bytes
 from sim.core.lang.types.names import types_equal as types_equal
 from sim.core.lang.types.names import vec3 as vec3
 from sim.core.lang.types.structs import HostStruct as HostStruct

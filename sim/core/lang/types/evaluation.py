@@ -12,8 +12,11 @@ class HostEvaluator(Protocol):
     def call(self, target: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """The result of a function, builtin or type of the language."""
 
-    def named(self, name: str, *args: Any) -> Any:
-        """The result of the function of this name: what operators between host values are."""
+    def named(self, name: str, *args: Any, out: Any = None) -> Any:
+        """The result of the function of this name: what operators between host values are.
+
+        Of arrays: element by element, into a new array or into `out`.
+        """
 
 
 class _Host:
@@ -28,8 +31,8 @@ def provide_host(evaluator: HostEvaluator) -> None:
     host.evaluator = evaluator
 
 
-def operation(name: str, *args: Any) -> Any:
+def operation(name: str, *args: Any, out: Any = None) -> Any:
     """`name(*args)` on the host, by the rules of the language."""
     if host.evaluator is None:
         raise TypeError(f"`{name}` of host values takes an interpreter: import sim")
-    return host.evaluator.named(name, *args)
+    return host.evaluator.named(name, *args, out=out)

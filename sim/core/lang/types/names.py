@@ -28,6 +28,7 @@ from sim.core.lang.types.base import (
     leaves_of,
     matrix,
     quaternion,
+    size_of,
     transformation,
     type_of_value,
     uint8,
@@ -115,11 +116,6 @@ def type_is_scalar(x: Any) -> bool:
     return type_is_int(x) or type_is_float(x)
 
 
-def type_size(x: Any) -> int:
-    """How many numbers a value of a type has: 1, 3 for vec3, 4 for mat22."""
-    return len(leaves_of(as_type(x)))
-
-
 def type_is_vector(x: Any) -> bool:
     """Whether x is a vector type."""
     return isinstance(x, Vector)
@@ -158,6 +154,45 @@ def type_is_value(x: Any) -> bool:
 def type_is_array(x: Any) -> bool:
     """Whether x is a type of arrays."""
     return isinstance(x, ArrayType)
+
+
+def type_size(x: Any) -> int:
+    """The number of scalars that a value of this type has; 1 of a struct."""
+    kind = _known(x)
+    return 1 if isinstance(kind, Struct) else len(leaves_of(kind))
+
+
+def type_size_in_bytes(x: Any) -> int:
+    """The bytes of a value of this type in an array."""
+    return size_of(_known(x))
+
+
+def type_ctype(x: Any) -> Any:
+    """The type of ctypes of a number of this type; of a vector or matrix that of its components, as `_type_` says."""
+    return _known(x)._type_  # type: ignore[attr-defined]
+
+
+def type_repr(x: Any) -> str:
+    """A type as messages write it: `vec3f`, `vector(length=5, dtype=float32)`, `array(ndim=2, dtype=int32)`."""
+    shown = getattr(x, "shape", None)
+    if shown is not None and isinstance(getattr(x, "dtype", None), Type) and not isinstance(x, (Type, HostClass)):
+        return f"{type(x).__name__}(shape={shown}, dtype={type_repr(x.dtype)})"
+    kind = _type(x)
+    if isinstance(kind, ArrayType):
+        return f"array(ndim={kind.ndim}, dtype={type_repr(kind.dtype or Any)})"
+    if kind is None or kind in WARP_NAMES or not isinstance(kind, (Vector, Matrix)):
+        return str(getattr(x if kind is None else kind, "__name__", x))
+    size = f"length={kind.length}" if isinstance(kind, Vector) else f"shape={kind.shape}"
+    return f"{'vector' if isinstance(kind, Vector) else 'matrix'}({size}, dtype={kind.dtype})"
+
+
+def _known(x: Any) -> Type:
+    return _type(x) or as_type(x)
+
+
+def is_array(x: Any) -> bool:
+    """Whether x is an array, or an annotation of one."""
+    return isinstance(x, ArrayType) or (isinstance(getattr(x, "dtype", None), Type) and hasattr(x, "device"))
 
 
 def is_int(x: Any) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from sim.core import config
 from sim.core.lang.types.evaluation import operation
 
 ScalarType: TypeAlias = Any
@@ -23,7 +24,7 @@ _NATIVE = ("float32", "int32", "bool")
 
 def python_number(kind: ScalarType, value: Any) -> Any:
     """A number as it leaves a vector or a function: one of Python, or one that keeps its type."""
-    return value.item() if kind.name in _NATIVE else kind(value)
+    return value.item() if kind.name in _NATIVE or config.legacy_scalar_return_types else kind(value)
 
 
 def components(value: Any, dtype: np.dtype, what: str) -> np.ndarray:

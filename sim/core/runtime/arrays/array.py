@@ -22,6 +22,7 @@ from sim.core.lang.references import indexed_array_type
 from sim.core.lang.types import ArrayType, Type, array_type, as_type, int32, scalar_of, size_of
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.ambient.stacks import anywhere
+from sim.core.runtime.arrays.arithmetic import ArrayOperators
 from sim.core.runtime.arrays.host_side import HostSide
 from sim.core.runtime.arrays.operations import (
     Copy,
@@ -55,7 +56,7 @@ from sim.core.runtime.memory.spans import is_packed
 _object_new = object.__new__
 
 
-class array(HostSide):  # noqa: N801  Warp's name
+class array(HostSide, ArrayOperators):  # noqa: N801  Warp's name
     """An array on a device, or, without data, shape and pointer, an annotation (`array(dtype=vec3)`, `array[vec3]`).
 
     data: numbers, nested lists, host vectors or structs, NumPy or DLPack arrays, another array.
@@ -332,7 +333,7 @@ class fixedarray(array):  # noqa: N801
         return array_type(dtype, 1 if shape is None else len(as_shape(shape)))
 
 
-class indexedarray:  # noqa: N801  Warp's name
+class indexedarray(ArrayOperators):  # noqa: N801  Warp's name
     """Chosen elements of an array: where there are indices for a dimension, element k of it is `indices[k]` of `data`.
 
     Of no data, an annotation (`indexedarray(dtype=vec3, ndim=2)`, `indexedarray[vec3]`).

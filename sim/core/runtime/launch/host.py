@@ -35,6 +35,8 @@ from sim.core.lang.types import (
     scalar_of,
     type_of_value,
 )
+from sim.core.runtime.arrays.arithmetic import ArrayOperators
+from sim.core.runtime.launch.mapping import map as over_elements
 
 _TRACES = 4096
 """Calls that are remembered at most: constants are a part of what tells them apart."""
@@ -107,9 +109,11 @@ class Interpreter:
         flat = chain.from_iterable(_leaves(v, k) for v, k in zip(values, kinds, strict=True) if k is not None)
         return _host_value(func.attrs["result"], list(evaluate(func, *flat)))
 
-    def named(self, name: str, *args: Any) -> Any:
+    def named(self, name: str, *args: Any, out: Any = None) -> Any:
         """`NAMES[name](*args)` as an operator: what it is not defined for is a TypeError."""
         try:
+            if any(isinstance(x, ArrayOperators) for x in args):
+                return over_elements(NAMES[name], *args, out=out)
             return self.call(NAMES[name], args, {})
         except KernelError as problem:
             raise TypeError(f"{problem.what}{'; ' + problem.hint if problem.hint else ''}") from None

@@ -221,6 +221,29 @@ def test_a_variable_that_every_iteration_of_a_loop_assigns_has_its_last_value_be
         assert call(after, [int32], n) == [39 * 39, 39, 39 * 39, next((j * 3 for j in range(90) if j * 3 > n), 267)]
 
 
+def test_a_while_loop_whose_condition_holds_at_first_has_run():
+    def after(n: int):
+        size = float32(0.0)
+        trips = 0
+        while size < 2.5:
+            trips += 1
+            found = float(trips * n)
+            size = found * found
+        return found
+
+    assert [call(after, [int32], n) for n in (1, 2, 3)] == [2.0, 2.0, 3.0]
+
+    def may_not_run(n: int):
+        k = n
+        while k < 3:
+            k += 1
+            last = k
+        return last
+
+    with pytest.raises(KernelError, match="`last` may have no value"):
+        call(may_not_run, [int32], 1)
+
+
 @pytest.mark.parametrize(
     "body",
     ["if k == n:\n            x = k", "if k == n:\n            break\n        x = k", "y = x\n        x = k"],

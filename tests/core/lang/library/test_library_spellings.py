@@ -59,3 +59,18 @@ def test_synonyms_name_parameters() -> None:
             known = [p.name for p in function.parameters()]
             used = [ours for ours in synonyms.values() if ours in known]
             assert used and not set(synonyms) & set(known), name
+
+
+def test_types_that_constants_and_names_say() -> None:
+    """Constants that are all bool make a vector or matrix of bool; a named matrix type may get its shape once more."""
+    mat32d = sim.types.matrix(shape=(3, 2), dtype=sim.float64)
+
+    @sim.func
+    def made():
+        again = mat32d(mat32d(2.0), shape=(3, 2))
+        return sim.vector(True, False), sim.matrix(True, False, True, True, shape=(2, 2)), again
+
+    v, m, again = made()
+    assert (v.type.dtype, m.type.dtype) == (sim.bool, sim.bool)
+    assert list(v) == [True, False]
+    assert again.type is mat32d and again[2, 1] == 2.0

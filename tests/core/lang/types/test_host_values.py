@@ -147,3 +147,28 @@ def test_questions():
     assert t.type_is_matrix(sim.mat22) and t.is_quaternion(sim.quat()) and t.is_transformation(sim.transform())
     assert t.type_is_value(sim.quat) and t.is_value(1.0) and not t.is_value("a") and t.types_equal(float, sim.float32)
     assert t.int_types == INTEGERS and t.float_types == FLOATS and sim.spatial_vector is t.vector(6, float)
+
+
+def test_questions_about_sizes():
+    types = sim.types
+    assert [types.type_size(t) for t in (float, sim.int8, sim.vec3, sim.mat33d)] == [1, 1, 3, 9]
+    assert [types.type_size_in_bytes(t) for t in (float, bool, sim.vec3, sim.mat33d)] == [4, 1, 12, 72]
+    assert types.type_repr(types.vector(5, sim.float64)) == "vector(length=5, dtype=float64)"
+    assert types.type_repr(sim.array2d[sim.vec3]) == "array(ndim=2, dtype=vec3f)"
+    assert types.type_repr(sim.zeros((2, 3))) == "array(shape=(2, 3), dtype=float32)"
+    assert types.is_array(sim.zeros(1))
+    assert not types.is_array(sim.vec3())
+
+
+def test_bfloat16_may_be_named():
+    assert sim.float16 is not sim.bfloat16
+    for use in (lambda: sim.zeros(3, dtype=sim.bfloat16), lambda: sim.array[sim.bfloat16], lambda: sim.bfloat16(1.0)):
+        with pytest.raises(sim.NotSupportedError, match="bfloat16"):
+            use()
+
+
+def test_components_as_numbers_of_python(monkeypatch):
+    v, n = sim.vec3h(1.0, 2.0, 3.0), sim.int8(5)
+    assert [type(x) for x in (v[0], n + n)] == [sim.float16, sim.int8]
+    monkeypatch.setattr(sim.config, "legacy_scalar_return_types", True)
+    assert [type(x) for x in (v[0], n + n)] == [float, int]

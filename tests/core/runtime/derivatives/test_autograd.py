@@ -153,7 +153,9 @@ def spread(q: sim.array(dtype=sim.vec3d), loss: sim.array(dtype=f64)):
     sim.atomic_add(loss, 0, sim.dot(q[i], q[i]))
 
 
-@pytest.mark.parametrize(("order", "iterations"), [("colored", 1), ("colored", 2), ("jacobi", 2)])
+@pytest.mark.parametrize(
+    ("order", "iterations"), [("colored", 1), pytest.param("colored", 2, marks=pytest.mark.slow), ("jacobi", 2)]
+)
 def test_forward_and_second_order_through_a_rollout(order, iterations):
     """XPBD with attachments, motions, damping and contacts: J v is <gradient, v>, H v is the difference of
     gradients."""

@@ -43,6 +43,8 @@ def construct(t: Context, ty: Type, args: Positional, kwargs: Keywords, node: as
         return _struct(t, ty, args, kwargs, node)
     if isinstance(ty, Transformation):
         return _transformation(t, ty, args, kwargs, node)
+    if isinstance(ty, Matrix) and kwargs.get("shape") == ty.shape:  # as in Warp, it may be said once more
+        del kwargs["shape"]
     if kwargs:
         raise t.error(node, f"{ty}(...) takes no argument '{next(iter(kwargs))}'")
     if isinstance(ty, Scalar):

@@ -232,7 +232,7 @@ def while_loop(t: Context, node: ast.While) -> None:
     if changes:
         while_loop(t, _test_inside(node))
         return
-    carried, block = _stable(t, node, [], [], lambda: None)
+    carried, block = _stable(t, node, [], [], lambda: None, _read_after(t, node) if known else frozenset())
     cond = _condition(t, carried, [], lambda: t.logical(t.eval(node.test), node.test), node)
     results = t.b.append(Op("while", carried.init, [Value(v.type) for v in carried.init], {}, [cond, block])).results
     _leave(t, carried, results, node, [])
@@ -248,7 +248,8 @@ def _known_test(t: Context, node: ast.While) -> tuple[bool | None, bool]:
     t.b.region((), lambda: found.append(t.logical(t.eval(node.test), node.test)))
     changes = any(not same(x, t.env.get(name)) for name, x in before.items())
     t.env = before
-    return found[0] if isinstance(found[0], bool) else None, changes
+    first = constant(found[0])
+    return first if isinstance(first, bool) else None, changes
 
 
 def _test_inside(node: ast.While) -> ast.While:
@@ -352,7 +353,7 @@ def _is_fresh(before: TracedValue, after: TracedValue) -> bool:
     return (before is None or isinstance(before, Undefined)) and (is_number(after) or is_typed(after))
 
 
-def _read_after(t: Context, loop: ast.For) -> set[str]:
+def _read_after(t: Context, loop: ast.For | ast.While) -> set[str]:
     """Names that the loop assigns and that the function reads behind it, before it assigns them anew; kept on it."""
     found: set[str] | None = getattr(loop, "_read_after", None)
     if found is None:
@@ -365,7 +366,7 @@ def _read_after(t: Context, loop: ast.For) -> set[str]:
                 stores = isinstance(name.ctx, ast.Store) and name is node
                 first[name.id] = min(first.get(name.id, (name.lineno, stores)), (name.lineno, stores))
         found = {name for name in assigned(loop.body) if not first.get(name, (0, True))[1]}
-        loop._read_after = found  # type: ignore[attr-defined]
+        loop._read_after = found  # type: ignore[union-attr]
     return found
 
 
