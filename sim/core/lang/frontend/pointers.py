@@ -1,22 +1,33 @@
-"""Arrays that a kernel makes of an address: `array(ptr=..., shape=..., dtype=...)`.
+"""Arrays that a kernel makes of an address: `array(ptr=..., shape=..., dtype=...)`, or finds in a struct in memory.
 
 Nothing is known of that memory: no tape sees what is read and written there, so recording such a launch is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from sim.core.lang.frontend.traced import LValue, PointerArray
+from sim.core.lang.frontend.traced import ArrayRef, LValue, Mismatch, PointerArray, TracedValue, flatten, type_of
 from sim.core.lang.ir.builder import Builder
 from sim.core.lang.ir.core import Value
-from sim.core.lang.types import Leaf, int64, leaves_of, uint64
+from sim.core.lang.types import (
+    ArrayType,
+    Leaf,
+    Struct,
+    Type,
+    array_place,
+    array_type,
+    in_memory,
+    int64,
+    leaves_of,
+    uint64,
+)
 
 
 def read(b: Builder, x: LValue) -> list[Value]:
     """The leaves of an element."""
     at, leaves = _element(b, x)
-    return [b.load_at(_moved(b, at, leaf.offset), leaf.scalar) for leaf in leaves[: len(leaves_of(x.type))]]
+    return [b.load_at(_moved(b, at, leaf.offset), leaf.scalar) for leaf in leaves[: len(leaves_of(in_memory(x.type)))]]
 
 
 def write(b: Builder, x: LValue, values: Sequence[Value], add: bool) -> None:
@@ -25,6 +36,29 @@ def write(b: Builder, x: LValue, values: Sequence[Value], add: bool) -> None:
     for leaf, value in zip(leaves, values, strict=False):
         place = _moved(b, at, leaf.offset)
         b.store_at(place, b.emit("add", b.load_at(place, leaf.scalar), value) if add else value)
+
+
+def array_at(kind: ArrayType, values: Iterator[Value]) -> ArrayRef:
+    """The array that an `array_place` in memory says, from the leaves of that."""
+    address, *numbers = (next(values) for _ in array_place(kind.ndim).leaves)
+    shape, strides = numbers[: kind.ndim], numbers[kind.ndim :]
+    return ArrayRef(PointerArray(address, array_type(kind.dtype, kind.ndim), tuple(shape), tuple(strides)))
+
+
+def stored(b: Builder, value: TracedValue, kind: Type) -> list[Value]:
+    """The leaves of a value in memory.  Raises Mismatch for an array whose place a kernel does not know."""
+    if isinstance(kind, Struct):
+        return [leaf for key, field in kind.fields.items() for leaf in stored(b, value.values[key], field)]
+    if not isinstance(kind, ArrayType):
+        return flatten(value)
+    if value is None:
+        return [b.const(0, leaf.scalar) for leaf in array_place(kind.ndim).leaves]
+    if value.index or not isinstance(value.array, PointerArray):
+        raise Mismatch(
+            f"{type_of(value)} that is an argument, or a view, cannot be put into an element of an array",
+            "fill the array of structs before the launch",
+        )
+    return [value.array.address, *value.array.shape, *value.array.strides]
 
 
 def _element(b: Builder, x: LValue) -> tuple[Value, tuple[Leaf, ...]]:

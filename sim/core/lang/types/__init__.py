@@ -91,6 +91,9 @@ from sim.core.lang.types.names import types_equal as types_equal
 from sim.core.lang.types.names import vec3 as vec3
 from sim.core.lang.types.structs import HostStruct as HostStruct
 from sim.core.lang.types.structs import Struct as Struct
+from sim.core.lang.types.structs import array_place as array_place
+from sim.core.lang.types.structs import in_memory as in_memory
+from sim.core.lang.types.structs import place_of as place_of
 from sim.core.lang.types.structs import struct as struct
 from sim.core.lang.types.structs import unset_value as unset_value
 from sim.core.lang.types.values import Composite as Composite

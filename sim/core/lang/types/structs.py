@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any
 
@@ -17,15 +18,22 @@ from sim.core.lang.types.base import (
     Type,
     alignment,
     as_type,
+    int32,
+    int64,
     leaves_of,
     numpy_dtype,
     size_of,
+    uint64,
+    vector,
 )
 from sim.core.lang.types.values import Composite
 
 
 class Struct(CompositeType):
-    """Named fields of any type, in C layout.  Array fields are allowed in arguments, not in array elements."""
+    """Named fields of any type, in C layout.
+
+    In memory an array field says where the array lies (`array_place`); as an argument it is the array.
+    """
 
     def __init__(self, name: str, fields: dict[str, Type]) -> None:
         self.name, self.fields, self.has_arrays = name, fields, False
@@ -35,7 +43,7 @@ class Struct(CompositeType):
         for key, field in fields.items():
             if isinstance(field, ArrayType) or (isinstance(field, Struct) and field.has_arrays):
                 self.has_arrays = True
-                continue
+            field = in_memory(field)
             align = alignment(field)
             widest, end = max(widest, align), -(-end // align) * align
             offsets[key] = end
@@ -44,11 +52,10 @@ class Struct(CompositeType):
                 leaves.append(Leaf(path, leaf.scalar, end + leaf.offset))
             end += size_of(field)
         self.leaves, self.size = tuple(leaves), max(-(-end // widest) * widest, 1)
-        if not self.has_arrays:
-            formats = [numpy_dtype(fields[k]) for k in offsets]
-            self.np = np.dtype(
-                {"names": list(offsets), "formats": formats, "offsets": list(offsets.values()), "itemsize": self.size}
-            )
+        formats = [numpy_dtype(in_memory(fields[k])) for k in offsets]
+        self.np = np.dtype(
+            {"names": list(offsets), "formats": formats, "offsets": list(offsets.values()), "itemsize": self.size}
+        )
 
     def __call__(self, *values: Any, **fields: Any) -> Any:
         """A value on the host, from fields in order or by name; those that are not given are zero, arrays None."""
@@ -76,14 +83,27 @@ class Struct(CompositeType):
         return self.np
 
     def field_leaves(self, key: str) -> tuple[int, int]:
-        """Range of leaf numbers that field `key` occupies (array fields occupy none)."""
+        """Range of leaf numbers that field `key` occupies."""
         start = 0
         for name, field in self.fields.items():
-            count = len(leaves_of(field)) if not isinstance(field, ArrayType) else 0
+            count = len(leaves_of(in_memory(field)))
             if name == key:
                 return start, start + count
             start += count
         raise KeyError(key)
+
+
+@functools.cache
+def array_place(ndim: int) -> Struct:
+    """What a struct in memory holds for an array of so many dimensions; strides in bytes.  None: zeros."""
+    return Struct(
+        f"array{ndim}d_place", {"address": uint64, "shape": vector(ndim, int32), "strides": vector(ndim, int64)}
+    )
+
+
+def in_memory(field: Type) -> Type:
+    """The type of what a field takes in memory."""
+    return array_place(field.ndim) if isinstance(field, ArrayType) else field
 
 
 def unset_value(field: Type) -> Any:
@@ -121,6 +141,11 @@ class HostStruct:
         own = {key: getattr(self, key) for key in kind.fields}
         return HostStruct(kind, **{k: v.to(device) if hasattr(v, "to") else v for k, v in own.items()})
 
+    def numpy_value(self) -> tuple[Any, ...]:
+        """The fields as an element of `Struct.numpy_dtype()` has them; of arrays, where they lie."""
+        kind: Struct = self._sim_struct_
+        return tuple(_numpy_value(getattr(self, key), field) for key, field in kind.fields.items())
+
     def __repr__(self) -> str:
         kind: Struct = self._sim_struct_
         return f"{kind.name}({', '.join(f'{k}={getattr(self, k)!r}' for k in kind.fields)})"
@@ -131,6 +156,26 @@ class RefusedStruct(RefusedName):
 
     def __call__(self, *values: Any, **fields: Any) -> RefusedStruct:  # type: ignore[override]
         return self
+
+
+def _numpy_value(value: Any, field: Type) -> Any:
+    if isinstance(field, ArrayType):
+        return place_of(value, field)
+    if isinstance(field, Struct):
+        return value.numpy_value()
+    return np.asarray(getattr(value, "data", value)) if isinstance(field, Homogeneous) else value
+
+
+def place_of(value: Any, field: ArrayType) -> tuple[Any, ...]:
+    """What `array_place` holds for an array, or None.  Raises TypeError for what does not fit the field."""
+    if value is None:
+        return 0, np.zeros(field.ndim), np.zeros(field.ndim)
+    given = f"{value.dtype} of {value.ndim} dimensions" if hasattr(value, "ndim") else f"a {type(value).__name__}"
+    if not hasattr(value, "ptr"):
+        raise TypeError(f"expected {field} in an element of an array, got {given}; of an indexedarray x.contiguous()")
+    if value.dtype is not field.dtype or value.ndim != field.ndim:
+        raise TypeError(f"expected {field}, got an array of {given}")
+    return value.ptr, np.array(value.shape), np.array(value.strides)
 
 
 def struct(cls: type) -> Struct | RefusedStruct:

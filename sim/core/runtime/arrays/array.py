@@ -19,7 +19,7 @@ from sim.core.lang.errors import GradientError
 from sim.core.lang.frontend.constructors import array as array_by_its_address
 from sim.core.lang.frontend.tracing.registry import in_kernels
 from sim.core.lang.references import indexed_array_type
-from sim.core.lang.types import Type, array_type, as_type, int32, scalar_of, size_of
+from sim.core.lang.types import ArrayType, Type, array_type, as_type, int32, scalar_of, size_of
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.ambient.stacks import anywhere
 from sim.core.runtime.arrays.arithmetic import ArrayOperators
@@ -45,6 +45,7 @@ from sim.core.runtime.arrays.placement import (
     in_fresh_memory,
     in_host_memory,
 )
+from sim.core.runtime.arrays.struct_fields import hold, hold_same
 from sim.core.runtime.arrays.views import indexed, normal_keys, reshaped, transposed, viewed_as, with_elements
 from sim.core.runtime.compiled.argument_packing import layout_flags_of, slots_of
 from sim.core.runtime.devices.device import Device, DeviceLike, get_device
@@ -261,15 +262,22 @@ class array(HostSide, ArrayOperators):  # noqa: N801  Warp's name
         if isinstance(src, (array, indexedarray)):
             transfer(self, src)
         else:
+            hold(self, src)
             perform(HostWrite(self, _matching(self, src)))
 
     def fill_(self, value: HostData) -> None:
         """Sets every element to `value`: a scalar (for all components), a host vector or struct, or its components."""
+        hold(self, value)
         perform(Fill(self, element_value(value, self.dtype)))
 
     def zero_(self) -> None:
         """Sets every element to zero."""
         perform(Fill(self, element_value(0, self.dtype)))
+
+    def _array_at(self, record: Any, field: ArrayType) -> array:
+        """The array that a struct of this array says the place of."""
+        shape, strides = tuple(map(int, record["shape"])), tuple(map(int, record["strides"]))
+        return make_array(*at_pointer(int(record["address"]), field.dtype, shape, strides, self.device))
 
     def to(self, device: DeviceLike) -> array:
         """Itself if it lies on `device`, else a copy there."""
@@ -414,10 +422,12 @@ class indexedarray(ArrayOperators):  # noqa: N801  Warp's name
         if isinstance(src, (array, indexedarray)):
             transfer(self, src)
         else:
+            hold(self.data, src)
             perform(Scatter(self.data, self.where, _matching(self, src)))
 
     def fill_(self, value: HostData) -> None:
         """Sets every chosen element to `value`."""
+        hold(self.data, value)
         perform(Scatter(self.data, self.where, element_value(value, self.dtype)))
 
     def zero_(self) -> None:
@@ -430,7 +440,7 @@ class indexedarray(ArrayOperators):  # noqa: N801  Warp's name
 
     def list(self) -> list[Any]:
         """The chosen elements in order, as Python numbers or host vectors and structs."""
-        return python_values(self.numpy(), self.dtype)
+        return python_values(self.numpy(), self.dtype, self.data._array_at)
 
     def __array__(self, dtype: DType = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
@@ -488,6 +498,7 @@ def _checked_indices(indices: array | None, data: array) -> array | None:
 # ------------------------------------------------------------------------------------------ copying
 def transfer(dest: AnyArray, src: AnyArray) -> None:
     """dest = src, of the same shape and type, as the operation, or the two, that this takes."""
+    hold_same(*(a.data if isinstance(a, indexedarray) else a for a in (dest, src)))
     if isinstance(src, indexedarray):
         if isinstance(dest, indexedarray):
             src = clone(src, dest.device)
@@ -591,6 +602,7 @@ def _converted(src: AnyArray, kind: Type, device: DeviceLike, copy: bool) -> arr
 def _from_data(data: HostData, dtype: DType, device: DeviceLike, pinned: bool) -> array:
     host, kind, shape = host_layout(data, dtype)
     made = fresh(shape, kind, device, False, zero=False, pinned=pinned)
+    hold(made, data)
     made.device.write(made, host)
     return made
 

@@ -15,6 +15,7 @@ from sim.core.lang.types import from_numpy as scalar_from_numpy
 from sim.core.runtime.arrays.array import AnyArray, array, fresh, indexedarray, like, make_array, transfer
 from sim.core.runtime.arrays.operations import refill_fresh
 from sim.core.runtime.arrays.placement import DType, ShapeLike, as_shape
+from sim.core.runtime.arrays.struct_fields import hold
 from sim.core.runtime.devices.device import DeviceLike, get_device
 from sim.core.runtime.memory import dlpack
 from sim.core.runtime.memory.elements import HostData, element_value, type_of_element
@@ -77,6 +78,7 @@ def full(
     named = None if dtype in (None, Any) else as_type(dtype)
     kind = type_of_element(value, named) if named is None or isinstance(named, Scalar) else named
     made = fresh(shape, kind, device, requires_grad, zero=False, pinned=pinned)
+    hold(made, value)
     content = element_value(value, kind)
     made.device.write(made, content)
     refill_fresh(made, content)
@@ -122,6 +124,7 @@ def empty_like(src: AnyArray, device: DeviceLike = None, requires_grad: bool | N
 def full_like(src: AnyArray, value: HostData, device: DeviceLike = None, requires_grad: bool | None = None) -> array:
     """As `zeros_like`, with every element `value`."""
     made = like(src, device, requires_grad, zero=False)
+    hold(made, value)
     content = element_value(value, made.dtype)
     made.device.write(made, content)
     refill_fresh(made, content)
@@ -137,7 +140,8 @@ def copy(dest: AnyArray, src: AnyArray, dest_offset: int = 0, src_offset: int = 
     """Copies `src` into `dest`, differentiable.  Either may be an indexedarray.
 
     With offsets or a count [elements]: `count` elements (0: all from `src_offset` on) of the flattened arrays; they
-    must be contiguous or one-dimensional.  One-dimensional arrays of different length copy all of `src`.
+    must be contiguous or one-dimensional.  One-dimensional arrays of different length copy all of `src`, contiguous
+    arrays of another shape as many elements in their order.
     """
     for name, value in (("dest", dest), ("src", src)):
         if not isinstance(value, (array, indexedarray)):
@@ -145,7 +149,8 @@ def copy(dest: AnyArray, src: AnyArray, dest_offset: int = 0, src_offset: int = 
             raise TypeError(f"{name} of copy is not an array but {given}; use dest.assign(data) for host data")
     dest_offset, src_offset, count = (operator.index(k) for k in (dest_offset, src_offset, count))
     whole = not (dest_offset or src_offset or count)
-    if whole and (dest.shape == src.shape or not dest.ndim == src.ndim == 1):
+    reshaped = dest.size == src.size and isinstance(dest, array) and dest.is_contiguous and src.is_contiguous
+    if whole and (dest.shape == src.shape or not (reshaped or dest.ndim == src.ndim == 1)):
         transfer(dest, src)
         return
     number = count or max(src.size - src_offset, 0)

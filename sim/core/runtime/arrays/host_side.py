@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sim.core.lang.errors import GradientError
-from sim.core.lang.types import Type, size_of
+from sim.core.lang.types import ArrayType, Type, size_of
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.operations import describe
 from sim.core.runtime.arrays.placement import DType
@@ -81,7 +81,10 @@ class HostSide:
 
     def list(self) -> list[Any]:
         """All elements in order, as Python numbers or host vectors and structs."""
-        return python_values(self.buffer.device.numpy(self), self.dtype)
+        return python_values(self.buffer.device.numpy(self), self.dtype, self._array_at)
+
+    def _array_at(self, record: Any, field: ArrayType) -> Any:
+        raise NotImplementedError
 
     def item(self) -> Any:
         """The one element of an array of size 1."""

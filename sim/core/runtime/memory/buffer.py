@@ -75,7 +75,8 @@ class Buffer:
     # fmt: off
     __slots__ = (
         "address", "nbytes", "device", "_memory", "owner", "foreign", "requires_grad", "links", "_gradient",
-        "gradient_shift", "version", "epoch", "owners", "watchers", "pinned", "_exported", "_view", "__weakref__",
+        "gradient_shift", "version", "epoch", "owners", "watchers", "pinned", "pointed", "_exported", "_view",
+        "__weakref__",
     )
     # fmt: on
 
@@ -90,6 +91,7 @@ class Buffer:
     ) -> None:
         self.address, self.nbytes, self.device = address, nbytes, device
         self._memory, self.owner, self.foreign = memory, owner, foreign
+        self.pointed: dict[int, Any] = {}  # by identity: arrays that structs in this memory say the place of
         self.pinned = False  # memory of the CPU that GPUs copy from and to on their own
         self.requires_grad = False
         self.links: tuple[GradientLink, ...] = ()  # tensors of another library that show the gradient too

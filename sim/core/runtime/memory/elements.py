@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from sim.core.lang.types import (
+    ArrayType,
     Composite,
     Homogeneous,
     HostNumber,
@@ -24,9 +26,12 @@ from sim.core.lang.types import (
     has_float,
     int32,
     matrix,
+    place_of,
     vector,
 )
 
+ArrayAt = Callable[[Any, ArrayType], Any]
+"""Makes the array that lies where a record of an `array_place` says."""
 HostData = Any
 """What users give: numbers, nested lists of them, NumPy data, host vectors and structs."""
 
@@ -39,10 +44,8 @@ def element(kind: Type) -> tuple[np.dtype, tuple[int, ...], tuple[int, ...]]:
     if isinstance(kind, Homogeneous):
         strides = tuple(kind.dtype.size * math.prod(kind.shape[k + 1 :]) for k in range(len(kind.shape)))
         return kind.dtype.np, kind.shape, strides
-    if isinstance(kind, Struct) and not kind.has_arrays:
-        return kind.np, (), ()
     if isinstance(kind, Struct):
-        raise TypeError(f"struct {kind.name} has array fields and cannot be an array element; pass it to a kernel")
+        return kind.np, (), ()
     raise TypeError(f"{kind} cannot be an array element; use a scalar, vector, matrix, quaternion, transform or struct")
 
 
@@ -123,12 +126,15 @@ def type_of_element(value: HostData, scalar: Type | None = None) -> Type:
     return vector(host.size, kind) if host.ndim == 1 else matrix((host.shape[0], host.shape[1]), kind)
 
 
-def python_values(host: np.ndarray, kind: Type) -> list[Any]:
-    """The elements of `host` (shape (..., component shape)) as a flat list of Python numbers or host values."""
+def python_values(host: np.ndarray, kind: Type, array_at: ArrayAt | None = None) -> list[Any]:
+    """The elements of `host` (shape (..., component shape)) as a flat list of Python numbers or host values.
+
+    array_at: makes the array that a field of a struct says the place of.
+    """
     if isinstance(kind, Homogeneous):
         return [Composite(kind, row) for row in host.reshape((-1, *kind.shape))]
     if isinstance(kind, Struct):
-        return [_struct_value(record, kind) for record in host.reshape(-1)]
+        return [_struct_value(record, kind, array_at) for record in host.reshape(-1)]
     return host.reshape(-1).tolist()
 
 
@@ -221,6 +227,8 @@ def _match_fields(out: np.ndarray, host: np.ndarray, kind: Struct) -> None:
     for name, field in kind.fields.items():
         if isinstance(field, Struct):
             _match_fields(out[name], host[name], field)
+        elif isinstance(field, ArrayType):
+            out[name] = host[name]
         else:
             out[name] = _convert(host[name], element(field)[0])
 
@@ -232,15 +240,39 @@ def _store_struct(record: np.ndarray, value: HostData, kind: Struct) -> None:
         part = getattr(value, name)
         if isinstance(field, Struct):
             _store_struct(record[name], part, field)
+        elif isinstance(field, ArrayType):
+            try:
+                record[name] = place_of(part, field)
+            except TypeError as problem:
+                raise TypeError(f"field '{name}' of {kind.name}: {problem}") from None
         else:
             record[name] = element_value(part, field)
 
 
-def _struct_value(record: HostData, kind: Struct) -> HostStruct:
+def arrays_in(data: HostData) -> Iterator[Any]:
+    """The arrays that the fields of host structs are, also of structs in lists and in structs."""
+    if isinstance(data, (list, tuple)):
+        for part in data:
+            yield from arrays_in(part)
+    elif isinstance(data, HostStruct):
+        for name, field in data._sim_struct_.fields.items():
+            part = getattr(data, name)
+            if isinstance(field, Struct):
+                yield from arrays_in(part)
+            elif isinstance(field, ArrayType) and part is not None:
+                yield part
+
+
+def _struct_value(record: HostData, kind: Struct, array_at: ArrayAt | None) -> HostStruct:
     fields: dict[str, Any] = {}
     for name, field in kind.fields.items():
         part = record[name]
-        fields[name] = _struct_value(part, field) if isinstance(field, Struct) else python_values(part[None], field)[0]
+        if isinstance(field, Struct):
+            fields[name] = _struct_value(part, field, array_at)
+        elif isinstance(field, ArrayType):
+            fields[name] = array_at(part, field) if array_at is not None and part["address"] else None
+        else:
+            fields[name] = python_values(part[None], field)[0]
     made: HostStruct = kind(**fields)
     return made
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from sim.core.lang.errors import GradientError, entry_point
 from sim.core.runtime.ambient import recording
@@ -34,6 +35,7 @@ from sim.core.runtime.tape.detached import Detached, Detachment
 from sim.core.runtime.tape.exclusive import exclusive
 from sim.core.runtime.tape.footprints import Footprint, Footprints
 from sim.core.runtime.tape.foreign_writes import ForeignWrites
+from sim.core.runtime.tape.gradients import Gradients
 from sim.core.runtime.tape.launch_records import (
     LaunchRecord,
     adjoint_of,
@@ -45,6 +47,7 @@ from sim.core.runtime.tape.live_ins import LiveIns
 from sim.core.runtime.tape.memory_report import Remembered, TapeMemory
 from sim.core.runtime.tape.records import FunctionRecord, Probe, TapeRecord, WriteRecord, active_now
 from sim.core.runtime.tape.retained import RetainedGradients
+from sim.core.runtime.tape.scopes import Scopes
 from sim.core.runtime.tape.seeds import Seeds, Weights, clear
 from sim.core.runtime.tape.visualize import TapeGraph
 
@@ -57,12 +60,14 @@ class Tape:
 
     on_overwrite: "save" keeps a copy of what is overwritten while a gradient still needs it (only then); "error" raises
         instead, naming array, reader and writer.
-    records: what was recorded, in order.  begun: where that began, for messages: " since file:line".
+    records: what was recorded, in order; scopes: named parts of it.
+    begun: where that began, for messages: " since file:line".
     skipped: names of kernels with enable_backward=False that were not recorded, although they read a gradient's array.
     """
 
     on_overwrite: str = "save"
     records: list[TapeRecord] = field(default_factory=list)
+    scopes: Scopes = field(default_factory=Scopes, init=False)
     begun: str = field(default="", init=False)
     skipped: set[str] = field(default_factory=set, init=False)
     _order: int = field(default=0, init=False)  # when it began to record, counted over all tapes
@@ -222,6 +227,20 @@ class Tape:
         state: arrays by name whose gradients, with respect to their values here, are what `gradient_norms` logs.
         """
         self.records.append(Probe(name, dict(state or {})))
+
+    def record_scope_begin(self, scope_name: str, metadata: dict[str, Any] | None = None) -> None:
+        """From here to `record_scope_end` what is recorded belongs to a part of this name, as `visualize` shows.
+
+        metadata: whatever is to be kept with it, in `scopes`.
+        """
+        self.scopes.begin(len(self.records), scope_name, metadata)
+
+    def record_scope_end(self, remove_scope_if_empty: bool = True) -> None:
+        """Ends the part that began last; one in which nothing was recorded is forgotten.
+
+        Raises RuntimeError where none has begun.
+        """
+        self.scopes.end(len(self.records), remove_scope_if_empty)
 
     def record_func(self, backward: Callable[[], None], arrays: Iterable[array]) -> None:
         """Record host code that has just run and that the caller knows the way back through (Warp's name, arguments).
@@ -412,6 +431,7 @@ class Tape:
         """Forget what was recorded, and clear the gradients."""
         self.zero()
         self.records.clear()
+        self.scopes.clear()
         self._order, self._replayed, self._broken = 0, False, ""
         self._recorded.forget()
         self._seeded.forget()
@@ -426,9 +446,9 @@ class Tape:
         return self._recorded.joined(self._seeded)
 
     @property
-    def gradients(self) -> dict[array, array]:
-        """Gradient of every array on the tape that requires one."""
-        return {a: a.grad for r in self.records for a in r.arrays if a.grad is not None}
+    def gradients(self) -> Gradients:
+        """Gradient of every array on the tape that requires one; of a struct, the struct of its arrays' gradients."""
+        return Gradients({a: a.grad for r in self.records for a in r.arrays if a.grad is not None})
 
     @property
     def bytes_kept(self) -> int:
@@ -440,12 +460,18 @@ class Tape:
         copies = [Remembered(snapshot.data.nbytes, "copy", snapshot.reason) for snapshot in self._live_ins.snapshots]
         return TapeMemory([*copies, *(entry for r in self.records for entry in r.memory())])
 
-    def visualize(self, filename: str | Path | None = None, array_labels: Mapping[array, str] | None = None) -> str:
+    def visualize(
+        self,
+        filename: str | Path | None = None,
+        array_labels: Mapping[array, str] | None = None,
+        simplify_graph: bool = False,
+    ) -> str:
         """The recorded program as a graph: DOT text, also written to `filename` if given (`.html`: a browser page).
 
         array_labels: names of arrays.
+        simplify_graph: the same launch several times in a row is one box, which says how often.
         """
-        graph = TapeGraph.of(self.records, array_labels or {})
+        graph = TapeGraph.of(self.records, array_labels or {}, self.scopes, simplify_graph)
         if filename is not None:
             path = Path(filename)
             path.write_text(graph.page() if path.suffix in (".html", ".htm") else graph.dot(), encoding="utf-8")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from sim.core.lang.ir.core import walk
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.memory.buffer import Buffer
 from sim.core.runtime.tape.launch_records import LaunchRecord
 from sim.core.runtime.tape.records import Probe, TapeRecord, WriteRecord
+from sim.core.runtime.tape.scopes import Scopes
 
 
 @dataclass
@@ -34,8 +36,17 @@ class TapeGraph:
     edges: list[tuple[int, int]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, records: Iterable[TapeRecord], names: Mapping[array, str]) -> TapeGraph:
-        """The graph of the records of a tape; `names` label arrays (views of one allocation are one node)."""
+    def of(
+        cls,
+        records: Sequence[TapeRecord],
+        names: Mapping[array, str],
+        scopes: Scopes | None = None,
+        simplify: bool = False,
+    ) -> TapeGraph:
+        """The graph of the records of a tape; `names` label arrays (views of one allocation are one node).
+
+        simplify: one node for launches in a row that are the same.
+        """
         graph = cls()
         labels = {a.buffer: name for a, name in names.items()}
         current: dict[Buffer, int] = {}
@@ -53,13 +64,20 @@ class TapeGraph:
             return current[a.buffer]
 
         place = ""
-        for record in records:
+        for k, record in enumerate(records):
             if isinstance(record, Probe):
                 place = record.name
                 continue
+            if simplify and k and _same_launch(records[k - 1], record):
+                continue
             sources = [node_of(a, False) for a in _reads(record)]
             at = len(graph.nodes)
-            graph.nodes.append(_operation(record, place))
+            node = _operation(record, place)
+            count = _repeats(records[k:]) if simplify else 1
+            node.text += [f"repeated {count}x"] if count > 1 else []
+            inside = scopes.around(k) if scopes else []
+            node.text += [f"in {' / '.join(inside)}"] if inside else []
+            graph.nodes.append(node)
             graph.edges += [(s, at) for s in dict.fromkeys(sources)]
             for a in {w.buffer: w for w in _writes(record)}.values():
                 graph.edges.append((at, node_of(a, True)))
@@ -110,6 +128,25 @@ class TapeGraph:
             f'<!doctype html><html lang="en"><meta charset="utf-8"><title>tape</title><style>{style}</style>\n'
             f'<svg width="{size[0]}" height="{size[1]}" xmlns="http://www.w3.org/2000/svg">\n{body}\n</svg></html>\n'
         )
+
+
+def _same_launch(a: TapeRecord, b: TapeRecord) -> bool:
+    """Whether two launches are the same but for the content of arrays."""
+    if not (isinstance(a, LaunchRecord) and isinstance(b, LaunchRecord)):
+        return False
+    one, other = a.call, b.call
+    return one.spec is other.spec and one.dims == other.dims and all(map(_alike, one.args, other.args))
+
+
+def _alike(a: object, b: object) -> bool:
+    if isinstance(a, array) and isinstance(b, array):
+        return a.ptr == b.ptr and a.shape == b.shape and a.strides == b.strides
+    return a is b or (not isinstance(a, array) and not isinstance(b, array) and a == b)
+
+
+def _repeats(records: Sequence[TapeRecord]) -> int:
+    """How often the first one comes in a row."""
+    return sum(1 for _ in takewhile(lambda r: r is records[0] or _same_launch(records[0], r), records))
 
 
 def _operation(record: TapeRecord, place: str) -> TapeNode:

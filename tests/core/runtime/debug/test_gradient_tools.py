@@ -157,3 +157,46 @@ def test_the_picture_of_a_tape(tmp_path):
     page = (tmp_path / "tape.html").read_text()
     xml.etree.ElementTree.fromstring(page[page.index("<svg") : page.index("</html>")])
     assert "rooted" in page and "<title>first</title>" in page
+
+
+@sim.struct
+class Pair:
+    x: sim.array(dtype=f64)
+    scale: float
+
+
+@sim.struct
+class Nested:
+    pair: Pair
+
+
+@sim.kernel
+def weigh(n: Nested, out: sim.array(dtype=f64)):
+    sim.atomic_add(out, 0, f64(n.pair.scale) * n.pair.x[sim.tid()])
+
+
+def test_scopes_and_gradients_of_structs():
+    nested, out = Nested(), sim.zeros(1, dtype=f64, requires_grad=True)
+    nested.pair = Pair(x=sim.array([1.0, 2.0], dtype=f64, requires_grad=True), scale=3.0)
+    with sim.Tape() as tape:
+        tape.record_scope_begin("outer", {"k": 1})
+        tape.record_scope_begin("nothing")
+        tape.record_scope_end()
+        tape.record_scope_begin("inner")
+        for _ in range(4):
+            sim.launch(weigh, 2, [nested], [out])
+        tape.record_scope_end()
+        tape.record_scope_end()
+    assert tape.scopes == [(0, "outer", {"k": 1}), (0, "inner", {}), (4, None, None), (4, None, None)]
+    with pytest.raises(RuntimeError, match="scope not present"):
+        tape.record_scope_end()
+    text = tape.visualize(simplify_graph=True)
+    assert text.count("weigh") == 1 and "repeated 4x" in text and "in outer / inner" in text
+    assert tape.visualize().count("weigh") == 4
+    tape.backward(out)
+    assert tape.gradients[nested].pair.x.numpy().tolist() == [12.0, 12.0]
+    assert tape.gradients[nested.pair].scale == 3.0
+    with pytest.raises(KeyError):
+        tape.gradients["nested"]
+    tape.reset()
+    assert tape.scopes == []

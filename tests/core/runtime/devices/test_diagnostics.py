@@ -30,12 +30,6 @@ def test_a_level_holds_in_its_block():
     assert sim.config.log_level == before
 
 
-def test_diagnostics_name_versions_and_devices(capsys):
-    found = sim.print_diagnostics()
-    assert found["version"] == sim.config.version and found["devices"][0] == "cpu"
-    assert f"version           {sim.config.version}" in capsys.readouterr().out
-
-
 def test_blocks_on_the_cpu():
     @sim.kernel
     def nothing():

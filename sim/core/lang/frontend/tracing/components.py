@@ -35,6 +35,7 @@ from sim.core.lang.frontend.tracing.registry import NAMES
 from sim.core.lang.frontend.tracing.views import part_of_array
 from sim.core.lang.ir.core import Value
 from sim.core.lang.types import (
+    ArrayType,
     Homogeneous,
     Matrix,
     Quaternion,
@@ -77,7 +78,8 @@ def get_attribute(t: Context, x: TracedValue, name: str, node: ast.AST) -> Trace
             return component_of(t, x, *part)
     if isinstance(x, LValue) and isinstance(x.type, Struct) and name in x.type.fields:
         low, _ = x.type.field_leaves(name)
-        return LValue(x.array, x.index, x.type.fields[name], x.first + low)
+        field = LValue(x.array, x.index, x.type.fields[name], x.first + low)
+        return t.load(field) if isinstance(field.type, ArrayType) and not _is_target(node) else field
     if isinstance(x, StructValue) and name in x.values:
         return get_field(t, x, name, node)
     if isinstance(x, ArrayRef):
@@ -103,6 +105,10 @@ def get_attribute(t: Context, x: TracedValue, name: str, node: ast.AST) -> Trace
         ) from None
     t.captures.attribute(t.frame.function, x, name, found)
     return t.static(found, name, node)
+
+
+def _is_target(node: ast.AST) -> bool:
+    return isinstance(getattr(node, "ctx", None), ast.Store)
 
 
 def get_field(t: Context, x: StructValue, name: str, node: ast.AST) -> TracedValue:

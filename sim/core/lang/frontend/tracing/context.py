@@ -54,6 +54,7 @@ from sim.core.lang.types import (
     bool_,
     float32,
     from_numpy,
+    in_memory,
     int32,
     leaves_of,
     public_name,
@@ -228,6 +229,8 @@ class Context:
             return StructValue(ty, {k: self.compose(t, values) for k, t in ty.fields.items()})
         if isinstance(ty, Homogeneous):
             return VectorValue(ty, tuple(next(values) for _ in ty.leaves))
+        if isinstance(ty, ArrayType):
+            return pointers.array_at(ty, values)
         raise Mismatch(f"{ty} is not made of scalars")
 
     def fit(self, x: TracedValue, ty: Type) -> TracedValue:
@@ -333,7 +336,7 @@ class Context:
         """The value of a `LValue`; other values as they are."""
         if not isinstance(x, LValue):
             return x
-        count = len(leaves_of(x.type))
+        count = len(leaves_of(in_memory(x.type)))
         if isinstance(x.array, AddressedArray):
             values = self._peek(x.array, x, count)
         elif isinstance(x.array, LocalArray):
@@ -392,7 +395,9 @@ class Context:
     def fit_lvalue(self, x: LValue, value: TracedValue, node: ast.AST) -> list[Value]:
         """The leaves of a value that goes into an array element, which has to have its type."""
         try:
-            return flatten(self.fit(self.load(value), x.type))
+            value = self.load(value)
+            empty = value is None and isinstance(x.type, ArrayType)
+            return pointers.stored(self.b, value if empty else self.fit(value, x.type), x.type)
         except Mismatch as problem:
             what, hint = _what_and_hint(problem)
             raise self.error(node, f"an element of `{self._shown(x.array)}` is {x.type}: {what}", hint) from None
