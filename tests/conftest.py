@@ -1,4 +1,5 @@
-"""Every test session compiles into a cache of its own, so that tests neither trust nor touch the user's.
+"""Every test session compiles into a cache of its own, so that tests neither trust nor touch the user's.  Its workers
+share it: what one has compiled, the other need not.
 
 SIM_TEST_CACHE names a folder that is kept instead, for whoever runs the same tests many times while other code changes.
 Tests marked `gpu` are skipped where there is no GPU, with what is missing as the reason.
@@ -12,7 +13,8 @@ import pytest
 from sim.core.runtime.devices.cuda_device import cuda_devices, cuda_missing
 
 _cache = tempfile.TemporaryDirectory(prefix="simopt-test-cache-")
-os.environ["SIM_CACHE_DIR"] = os.environ.get("SIM_TEST_CACHE", _cache.name)
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    os.environ["SIM_CACHE_DIR"] = os.environ.get("SIM_TEST_CACHE", _cache.name)
 
 
 def pytest_collection_modifyitems(items):

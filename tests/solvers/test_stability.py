@@ -51,8 +51,8 @@ def energy_kept(model: sim.Model, h: float, time: float, start: str = "elastic")
         (MEAN, "tetrahedra", 0.005, 4e-4),
         ("stvk", "tetrahedra", 0.005, 4e-4),
         ("neo_hookean", "tetrahedra", 0.005, 4e-4),
-        ("neo_hookean", "hexahedra", 0.02, 4e-4),
-        ("stvk", "quadratic", 0.0, 4e-4),
+        pytest.param("neo_hookean", "hexahedra", 0.02, 4e-4, marks=pytest.mark.slow),
+        pytest.param("stvk", "quadratic", 0.0, 4e-4, marks=pytest.mark.slow),
     ],
 )
 def test_energy_does_not_grow(law, element, damping, h):

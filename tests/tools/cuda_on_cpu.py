@@ -49,7 +49,7 @@ static index3 threadIdx, blockIdx;
     static inline float name##f(float a, float b) { return __builtin_##name##f(a, b); } \
     static inline double name(double a, double b) { return __builtin_##name(a, b); }
 MATH1(sqrt) MATH1(cbrt) MATH1(exp) MATH1(log) MATH1(log2) MATH1(log10) MATH1(sin) MATH1(cos)
-MATH1(tan) MATH1(asin) MATH1(acos) MATH1(atan)
+MATH1(tan) MATH1(asin) MATH1(acos) MATH1(atan) MATH1(erf) MATH1(erfc)
 MATH1(sinh) MATH1(cosh) MATH1(tanh) MATH1(floor) MATH1(ceil) MATH1(trunc) MATH1(rint) MATH1(fabs)
 MATH2(fmod) MATH2(pow) MATH2(atan2) MATH2(copysign) MATH2(fmin) MATH2(fmax)
 static inline float __int_as_float(int a) { float b; memcpy(&b, &a, 4); return b; }

@@ -56,10 +56,10 @@ STEP, QUADRATIC_STEP, SWEEPS = {"time.substeps": 160}, {"time.substeps": 200}, {
     [
         ("step", {}, STEP),
         ("iterations", {}, SWEEPS),
-        ("step", THRICE, STEP),
+        pytest.param("step", THRICE, STEP, marks=pytest.mark.slow),
         ("step", BDF2, STEP),
-        ("step", THRICE_BDF2, STEP),
-        ("step", {**QUADRATIC, **BDF2}, QUADRATIC_STEP),
+        pytest.param("step", THRICE_BDF2, STEP, marks=pytest.mark.slow),
+        pytest.param("step", {**QUADRATIC, **BDF2}, QUADRATIC_STEP, marks=pytest.mark.slow),
         ("iterations", QUADRATIC, SWEEPS),
     ],
     ids=lambda given: given if isinstance(given, str) else "",

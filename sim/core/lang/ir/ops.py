@@ -266,7 +266,7 @@ _op("not", 1, "iub", "bitwise complement or logical not", np.invert,
     ZERO, Instruction("", "xor {t} {0}, {ones}", "xor {t} {0}, {ones}"), "", "({t})~{0}", "!{0}",
     builtin=False, folds=_always, simplify=_undone("not"))
 _op("bits_set", 1, "iu", "how many bits are set, in the type of a", _bits_set,
-    ZERO, Intrinsic(("ctpop",)), "", "({t})__popcll((unsigned long long)({u}){0})")
+    ZERO, Intrinsic(("ctpop",)), "", "({t})__popcll((unsigned long long)({u}){0} & (~0ULL >> (63 - {last})))")
 _op("shl", 2, "iu", "shift left", _shift(np.left_shift),
     ZERO, Special(), "", "({t})(({u}){0} << ({1} & {last}))", builtin=False)
 _op("shr", 2, "iu", "shift right, arithmetic for signed integers", _shift(np.right_shift),

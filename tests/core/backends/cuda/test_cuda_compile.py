@@ -160,8 +160,15 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("part", TEXTS)
-@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_120"])
+SLOW = {("sm_80", "solvers")}
+CASES = [
+    pytest.param(target, part, marks=[pytest.mark.slow] * ((target, part) in SLOW))
+    for target in ("sm_80", "sm_90", "sm_120")
+    for part in TEXTS
+]
+
+
+@pytest.mark.parametrize(("target", "part"), CASES)
 def test_machine_code(target: str, part: str) -> None:
     """Slow optimisations are done for one architecture only."""
     text = TEXTS[part]()

@@ -67,6 +67,8 @@ CALCULUS = {
     "sinh": (lambda a: (math.cosh(a),), [(0.7,)]),
     "cosh": (lambda a: (math.sinh(a),), [(0.7,)]),
     "tanh": (lambda a: (1 / math.cosh(a) ** 2,), [(0.7,)]),
+    "erf": (lambda a: (2 / math.sqrt(math.pi) * math.exp(-a * a),), [(0.7,), (-1.3,)]),
+    "erfc": (lambda a: (-2 / math.sqrt(math.pi) * math.exp(-a * a),), [(0.7,), (-1.3,)]),
     "copysign": (
         lambda a, b: (math.copysign(1, a) * math.copysign(1, b), 0),
         [(0.3, 2.0), (0.3, -2.0), (-0.3, 2.0), (-0.3, -2.0)],
