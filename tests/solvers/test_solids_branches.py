@@ -80,7 +80,8 @@ def test_a_law_without_such_rows_is_named():
         cell("hexahedra", [RELAXES], law="neo_hookean")
 
 
-@pytest.mark.parametrize("element", ["hexahedra", pytest.param("quadratic", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("element", ELEMENTS)
 def test_gradients_in_steps_of_second_order(element):
     """Of all values, through relaxation and slip, against differences."""
     model = cell(element, [RELAXES, YIELDS], requires_grad=True)
