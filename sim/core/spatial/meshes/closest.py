@@ -12,7 +12,7 @@ from sim.core.lang.library.vector import cross, dot, normalize
 from sim.core.lang.types import bool_, float32, int32
 from sim.core.spatial.meshes.layout import MeshQueryPoint
 from sim.core.spatial.meshes.triangles import closest_on_triangle, corner, distance_sq_to_triangle
-from sim.core.spatial.meshes.walk import distance_sq_to_box, furthest_sq_in_box, pop, tree_of
+from sim.core.spatial.meshes.walk import descend, distance_sq_to_box, furthest_sq_in_box, pop, tree_of
 
 
 @func
@@ -34,12 +34,7 @@ def closest_face(mesh, p, max_dist):
         else:
             left = distance_sq_to_box(mesh.boxes[2 * node], p)
             right = distance_sq_to_box(mesh.boxes[2 * node + 1], p)
-            near, far = where(right < left, right, left), where(right < left, left, right)
-            if near < best:
-                node = 2 * node + int32(right < left)
-                trail = 2 * trail + int32(far < best)
-            else:
-                arrived = bool_(True)
+            node, trail, arrived = descend(node, trail, left, right, best)
         while arrived:
             if trail == 0:
                 going, arrived = bool_(False), bool_(False)
@@ -69,12 +64,7 @@ def furthest_face(mesh, p, min_dist):
         else:
             left = furthest_sq_in_box(mesh.boxes[2 * node], p)
             right = furthest_sq_in_box(mesh.boxes[2 * node + 1], p)
-            near, far = where(right > left, left, right), where(right > left, right, left)
-            if far > best:
-                node = 2 * node + int32(right > left)
-                trail = 2 * trail + int32(near > best)
-            else:
-                arrived = bool_(True)
+            node, trail, arrived = descend(node, trail, -left, -right, -best)
         while arrived:
             if trail == 0:
                 going, arrived = bool_(False), bool_(False)

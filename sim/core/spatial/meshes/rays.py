@@ -14,7 +14,7 @@ from sim.core.lang.types import bool_, float32, int32
 from sim.core.spatial.meshes.closest import corners_of
 from sim.core.spatial.meshes.layout import MeshQueryRay, vec3
 from sim.core.spatial.meshes.triangles import corner, ray_frame, ray_triangle
-from sim.core.spatial.meshes.walk import behind, pop, ray_enters_box, tree_of
+from sim.core.spatial.meshes.walk import behind, descend, pop, ray_enters_box, tree_of
 
 
 @func
@@ -48,12 +48,7 @@ def first_face(mesh, start, direction, max_t, root):
         else:
             left = ray_enters_box(mesh.boxes[base + 2 * node], start, inverse, best)
             right = ray_enters_box(mesh.boxes[base + 2 * node + 1], start, inverse, best)
-            near, far = where(right < left, right, left), where(right < left, left, right)
-            if near < best:
-                node = 2 * node + int32(right < left)
-                trail = 2 * trail + int32(far < best)
-            else:
-                arrived = bool_(True)
+            node, trail, arrived = descend(node, trail, left, right, best)
         while arrived:
             if trail == 0:
                 going, arrived = bool_(False), bool_(False)

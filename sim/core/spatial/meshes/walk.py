@@ -25,6 +25,18 @@ def tree_of(mesh, root):
 
 
 @func
+def descend(node, trail, left, right, best):
+    """The nearer child, whose sibling is marked in `trail` where it may hold something below `best` too; or the node
+    itself, and that the way down ends here, where neither may."""
+    near, far = where(right < left, right, left), where(right < left, left, right)
+    going_down = near < best
+    if going_down:
+        node = 2 * node + int32(right < left)
+        trail = 2 * trail + int32(far < best)
+    return node, trail, not going_down
+
+
+@func
 def pop(node, trail):
     """The nearest sibling of this node or of those above it that is still to be visited, where `trail` is not 0."""
     while (trail & 1) == 0:
