@@ -105,6 +105,7 @@ class Constraint:
     frames:     the points that are frames, transforms with `.p` and `.q`: only bodies and the world have them.
     driven:     C is pulled by a stiffness and a damping that may be zero, parameters `target_ke` and `target_kd`,
                 instead of resisting with a compliance.
+    from_start: do its rigid rows push along the gradients at the start of a step, where the solver does not say?
     limited:    the parameter that holds the largest force [N] or torque [N m] of a row, "" where there is none.
     """
 
@@ -131,6 +132,7 @@ class Constraint:
     frames: tuple[int, ...] = ()
     driven: bool = False
     limited: str = ""
+    from_start: bool = False
 
     anticipates: ClassVar[bool] = False
     """Does the evolution law also take, after the points, where their velocities bring them in the step?"""
@@ -287,15 +289,16 @@ def constraint(
     frames: Sequence[int] = (),
     driven: bool = False,
     limited: str = "",
+    from_start: bool = False,
 ) -> Callable[[Callable[..., Any]], Constraint]:
     """Declare a constraint: decorates C(x, parameters...), a function of the kernel language.
 
-    x is a tuple of `points` vec3 (transforms where they are `frames`); a parameter annotated `float` takes the precision of the model, `sim.vec3` too.
-    A parameter called `rest` that is not given is measured: C of the rest shape with rest = 0; another one takes its
-    default in Python, if it has one.
+    x is a tuple of `points` vec3 (transforms where they are `frames`); a parameter annotated `float` takes the
+    precision of the model, `sim.vec3` too.  A parameter called `rest` that is not given is measured: C of the rest
+    shape with rest = 0; another one takes its default in Python, if it has one.
     units: unit of each parameter, for messages and the documentation.
     elastic, damped: for each row, whether C pulls it back and whether damping acts on it; both by default.
-    stencil, added_by, frames, driven, limited: see `Constraint`.
+    stencil, added_by, frames, driven, limited, from_start: see `Constraint`.
     """
     if points < 1 or not 1 <= rows <= MOST_ROWS:
         raise ConstraintError(
@@ -339,6 +342,7 @@ def constraint(
             frames=tuple(frames),
             driven=driven,
             limited=limited,
+            from_start=from_start,
         )
         REGISTRY[made.name] = made
         return made

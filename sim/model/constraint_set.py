@@ -18,9 +18,10 @@ class ConstraintSet:
     no free point, so that they may be projected side by side; those before row `shared[c]` nor a pinned one.
 
     slots: to what the points belong; points: (n, k) int32, numbers of particles, or of bodies where the slot is one;
-    placing: where on their bodies, or in the world: entry of `slot_struct` -> (n,).  compliance: (n,) real, or vectors of `rows` entries; damping: (n,) [s], None where nothing is
-    damped; parameters: name -> (n,); names: labels of those who added constraints; index_of[label]: for the k-th
-    constraint that was added there its row here, -1 where all of its points are pinned and it was left out.
+    placing: where on their bodies, or in the world: entry of `slot_struct` -> (n,); compliance: (n,) real, or vectors
+    of `rows` entries; damping: (n,) [s], None where nothing is damped; parameters: name -> (n,); names: labels of those
+    who added constraints; index_of[label]: for the k-th constraint that was added there its row here, -1 where all of
+    its points are pinned and it was left out.
     """
 
     constraint: Constraint

@@ -85,8 +85,13 @@ STATE_FIELDS: tuple[Field, ...] = (
     Field("particle_f", ("particles",), "vec3", "N", "external forces of the coming step"),
     Field("body_q", ("bodies",), "transform", "m", "poses of the origins of the bodies"),
     Field("body_qd", ("bodies",), "spatial", "m/s, rad/s", "velocities of the centres of mass, then angular ones"),
-    Field("body_f", ("bodies",), "spatial", "N, N m",
-          "external forces at the centres of mass, then torques, of the coming step; in the world"),
+    Field(
+        "body_f",
+        ("bodies",),
+        "spatial",
+        "N, N m",
+        "external forces at the centres of mass, then torques, of the coming step; in the world",
+    ),
 )
 
 HISTORY_FIELDS: tuple[Field, ...] = (

@@ -196,11 +196,10 @@ class Model:
         grad = self.requires_grad
         internal = {name: zeros_like(a, requires_grad=grad) for name, a in self.internal_variables.items()}
         forced = grad and not self._narrowed
-        of_particles, of_bodies = (
-            (*(clone(a, requires_grad=grad or None) for a in moving), zeros_like(moving[1], requires_grad=forced))
-            for moving in ((self.particle_q, self.particle_qd), (self.body_q, self.body_qd))
-        )
-        made = State(self, *of_particles, *of_bodies, internal_variables=internal)
+        moving = (self.particle_q, self.particle_qd, self.body_q, self.body_qd)
+        q, qd, body_q, body_qd = (clone(a, requires_grad=grad or None) for a in moving)
+        f, body_f = (zeros_like(a, requires_grad=forced) for a in (self.particle_qd, self.body_qd))
+        made = State(self, q, qd, f, body_q, body_qd, body_f, internal_variables=internal)
         if capturing() is not None:
             with recording.paused():  # as without a graph, where fresh memory has these values and keeps its gradient
                 for a in (*made.forces, *internal.values()):

@@ -45,6 +45,7 @@ class State:
         body_q: array,
         body_qd: array,
         body_f: array,
+        *,
         time: float = 0.0,
         internal_variables: dict[str, array] | None = None,
     ) -> None:
@@ -114,7 +115,8 @@ class State:
     def clone(self) -> State:
         """A copy that shares nothing; recorded and differentiable."""
         internal = {name: clone(a) for name, a in self.internal_variables.items()}
-        made = State(self.model, *map(clone, self.arrays.values()), internal_variables=internal)
+        q, qd, f, body_q, body_qd, body_f = map(clone, self.arrays.values())
+        made = State(self.model, q, qd, f, body_q, body_qd, body_f, internal_variables=internal)
         made.history = {name: clone(a, requires_grad=a.requires_grad) for name, a in self.history.items()}
         made.clock.assign(self.clock)
         return made

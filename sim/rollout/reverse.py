@@ -51,7 +51,7 @@ class ReverseSweep:
     w: Workspace
     kept: dict[int, Checkpoint]
     at_end: list[array] = field(init=False)
-    of_frames: array = field(init=False)
+    of_frames: list[array] = field(init=False)
     meter: GrowthMeter = field(init=False)
 
     def run(self) -> None:

@@ -119,15 +119,13 @@ def blank_state(solver: Solver, forced: Forced) -> State:
     """A state for a solver in memory of its own, of undefined content, under the external forces of another."""
     model = solver.model
     grad = model.requires_grad
-    of_particles, of_bodies = (
-        [empty_like(a, requires_grad=grad) for a in moving]
-        for moving in ((model.particle_q, model.particle_qd), (model.body_q, model.body_qd))
-    )
+    moving = (model.particle_q, model.particle_qd, model.body_q, model.body_qd)
+    q, qd, body_q, body_qd = (empty_like(a, requires_grad=grad) for a in moving)
     internal = {
         name: empty(a.shape, a.dtype, model.device, requires_grad=model.requires_grad)
         for name, a in model.internal_variables.items()
     }
-    made = State(model, *of_particles, forced.particle_f, *of_bodies, forced.body_f, 0.0, internal)
+    made = State(model, q, qd, forced.particle_f, body_q, body_qd, forced.body_f, time=0.0, internal_variables=internal)
     made.carry(solver.history)
     return made
 

@@ -112,7 +112,8 @@ class WorkspacePool:
             self.solver.bound(),
             self.control,
             self.dt,
-            *(zeros_like(a, requires_grad=self.forced) for a in (model.particle_qd, model.body_qd)),
+            zeros_like(model.particle_qd, requires_grad=self.forced),
+            zeros_like(model.body_qd, requires_grad=self.forced),
         )
 
     @contextmanager

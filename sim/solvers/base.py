@@ -175,7 +175,11 @@ class Solver:
             a
             for b in self.batches
             for a in (
-                b.set.points, b.set.compliance, b.set.damping, *b.set.parameters.values(), *b.set.placing.values()
+                b.set.points,
+                b.set.compliance,
+                b.set.damping,
+                *b.set.parameters.values(),
+                *b.set.placing.values(),
             )
             if a is not None and not (a is self._target and self._prescribes)
         ]

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from functools import cache
 
 from sim.constraints.slots.bodies import body_struct, in_world
-from sim.core.lang.frontend.builtins import static, tid, where
-from sim.core.lang.frontend.function import func
 from sim.core.lang.constants import nan, pi
+from sim.core.lang.frontend.builtins import static, tid
+from sim.core.lang.frontend.function import func
 from sim.core.lang.library.quaternion import quat_from_rotation_vector, quat_rotate, quat_to_rotation_vector
 from sim.core.lang.library.vector import dot, normalize, spatial_bottom, spatial_top
 from sim.core.lang.types import Scalar, float64, matrix, quaternion, transformation, vector

@@ -40,8 +40,10 @@ class SolverXPBD(Solver, key="xpbd"):
                 stays at rest exactly, and solids need far fewer steps (see `sim.constraints.warm_start`).  Contacts
                 begin at zero.
     integrator: "euler": implicit Euler, as published; "bdf2": second order, see `sim.solvers.integrators`.
+    direction:  along which gradients of C rows without compliance push: those at the start of the step, which conserves
+                energy and momentum ("start", or "joints" for those of joints alone), or those at its end ("end").
     Pinned points (zero inverse mass) never move, unless their attachment prescribes a motion.
-    All four may be changed between steps; what a tape or a graph has recorded stays as it is.
+    All five may be changed between steps; what a tape or a graph has recorded stays as it is.
     """
 
     about = "extended position-based dynamics"
@@ -53,13 +55,15 @@ class SolverXPBD(Solver, key="xpbd"):
                    " forces at hand (solids need fewer steps)", "zero"),
         SchemaLine("integrator", Choice(tuple(INTEGRATORS)), "euler: first order, as published; bdf2: second order,"
                    " with less damping of its own", "euler"),
+        SchemaLine("direction", Choice(("joints", "start", "end")), "where the directions of rigid rows are taken:"
+                   " at the start of a step for joints, or for all; or at its end for all", "joints"),
     )  # fmt: skip
 
     iterations: int = 1
     order: str = "colored"
     start: str = "zero"
     integrator: str = "euler"
-    direction: str = "start"
+    direction: str = "joints"
 
     def __post_init__(self) -> None:
         self._prepared: tuple[int, str, str, str, str] | None = None
@@ -76,22 +80,28 @@ class SolverXPBD(Solver, key="xpbd"):
         model, averaged = self.model, self.order == "jacobi"
         self._prepare(keeps=self.iterations > 1 or self.start == "elastic")
         real = model.dtype
-        self._projections, self._warm_starts = {}, {}
+        self._projections, self._warm_starts, self._on_slots = {}, {}, set[Kernel]()
         self._bounds = leading_parts(self.batches) if self.start == "elastic" else {}
         for batch in self.batches:
             c, damped, slots = batch.set.constraint, batch.set.damping is not None, batch.set.slots
-            if not slots.only_particles:
+            begin = c.from_start if self.direction == "joints" else self.direction == "start"
+            if not slots.only_particles or (begin and not c.unilateral):
                 for disjoint in (False, True):
                     for first in (False, True):
-                        kernel = make_slot_projection(c, slots, real, first, damped, self.direction == "start", disjoint)
+                        kernel = make_slot_projection(c, slots, real, first, damped, begin, disjoint)
                         self._projections[batch.set.name, first, disjoint] = kernel
+                        self._on_slots.add(kernel)
                 continue
             for disjoint in (False, True):
                 for first in (False, True):
-                    self._projections[batch.set.name, first, disjoint] = make_projection(c, real, first, damped, averaged, disjoint)
+                    self._projections[batch.set.name, first, disjoint] = make_projection(
+                        c, real, first, damped, averaged, disjoint
+                    )
                 if self.start == "elastic" and not c.unilateral:
                     bounded = batch.set.name in self._bounds
-                    self._warm_starts[batch.set.name, disjoint] = make_warm_start(c, real, damped, True, disjoint, bounded)
+                    self._warm_starts[batch.set.name, disjoint] = make_warm_start(
+                        c, real, damped, True, disjoint, bounded
+                    )
         self._valence = self._constraints_per_point(self.batches) if averaged else self._no_damping
         self._sharing = {b.set.name: self._sharing_of(b) for b in self.batches if self._is_warm(b)}
         self._no_correction = zeros(1, vector(3, real), model.device)
@@ -174,7 +184,7 @@ class SolverXPBD(Solver, key="xpbd"):
         correction = self._correction if self._correction is not None else self._no_correction
         first = iteration == 0 and not self._is_warm(batch)  # then the multipliers are zero, and not read
         kernel = self._projections[batch.set.name, first, rows.disjoint]
-        if not batch.set.slots.only_particles:
+        if kernel in self._on_slots:
             self._project_slots(kernel, batch, rows, s)
             return
         launch(

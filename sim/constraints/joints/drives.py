@@ -12,7 +12,9 @@ from sim.constraints.joints.frames import angle_about_axis, apart
 DRIVE_UNITS = {"target_ke": "N m/rad or N/m", "target_kd": "N m s/rad or N s/m", "effort_limit": "N m or N"}
 
 
-@constraint(points=2, frames=(0, 1), driven=True, limited="effort_limit", units=DRIVE_UNITS, added_by="add_joint_revolute")
+@constraint(
+    points=2, frames=(0, 1), driven=True, limited="effort_limit", units=DRIVE_UNITS, added_by="add_joint_revolute"
+)
 def drive_angle(x, target_pos: float, target_ke: float, target_kd: float, effort_limit: float):
     """Angle of a hinge minus its target, pulled by -ke C - kd dC/dt, at most `effort_limit`.  C [rad]."""
     return angle_about_axis(x) - target_pos
@@ -52,7 +54,12 @@ def friction_angle(x, friction: float):
 
 
 @constraint(
-    points=2, frames=(0, 1), elastic=(False,), limited="friction", units={"friction": "N"}, added_by="add_joint_prismatic"
+    points=2,
+    frames=(0, 1),
+    elastic=(False,),
+    limited="friction",
+    units={"friction": "N"},
+    added_by="add_joint_prismatic",
 )
 def friction_distance(x, friction: float):
     """Dry friction of a slider: its force stops the motion of a step, or is `friction` at most.  C [m]."""

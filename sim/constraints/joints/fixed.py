@@ -7,7 +7,7 @@ from sim.constraints.joints.frames import apart, relative_turn
 from sim.core.lang.library.quaternion import quat_to_rotation_vector
 
 
-@constraint(points=2, rows=6, frames=(0, 1), units={"compliance": "m/N"}, added_by="add_joint_fixed")
+@constraint(points=2, rows=6, frames=(0, 1), units={"compliance": "m/N"}, added_by="add_joint_fixed", from_start=True)
 def fixed(x):
     """Displacement of the child's frame in the parent's [m], then the rotation vector between them [rad].
 

@@ -7,7 +7,9 @@ from sim.constraints.joints.frames import apart, relative_turn
 from sim.core.lang.library.quaternion import quat_to_rotation_vector
 
 
-@constraint(points=2, rows=5, frames=(0, 1), units={"compliance": "m/N"}, added_by="add_joint_prismatic")
+@constraint(
+    points=2, rows=5, frames=(0, 1), units={"compliance": "m/N"}, added_by="add_joint_prismatic", from_start=True
+)
 def prismatic(x):
     """Displacement across the parent's first axis [m], then the rotation vector between the frames [rad].
 

@@ -7,7 +7,9 @@ from sim.constraints.joints.frames import axis_of
 from sim.core.lang.library.vector import dot
 
 
-@constraint(points=2, rows=5, frames=(0, 1), units={"compliance": "m/N"}, added_by="add_joint_revolute")
+@constraint(
+    points=2, rows=5, frames=(0, 1), units={"compliance": "m/N"}, added_by="add_joint_revolute", from_start=True
+)
 def revolute(x):
     """Displacement of the origins [m], then the parent's first axis along the child's second and third.
 

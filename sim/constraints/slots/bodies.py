@@ -18,7 +18,7 @@ from sim.core.lang.library.quaternion import imaginary, quat_rotate, quat_rotate
 from sim.core.lang.library.static import quaternion_type
 from sim.core.lang.library.vector import cross
 from sim.core.lang.memoize import memoize
-from sim.core.lang.types import Scalar, Struct, array_type, matrix, quaternion, vector
+from sim.core.lang.types import Scalar, Struct, Type, array_type, matrix, quaternion, vector
 
 
 @cache
@@ -36,11 +36,16 @@ def body_struct(real: Scalar) -> Struct:
 
 @memoize
 def slot_struct(c: Constraint, slots: Slots, real: Scalar) -> Struct:
+    """The entries of `slot_types`, an array each."""
+    fields = {name: array_type(kind) for name, kind in slot_types(c, slots, real).items()}
+    return Struct(f"slots_{c.name}_{slots.kinds}", fields)
+
+
+def slot_types(c: Constraint, slots: Slots, real: Scalar) -> dict[str, Type]:
     """Where the points of a set of constraints are on their bodies or in the world: `offset_<slot>` [m] from the centre
     of mass, in the body's axes, and for a slot that is a frame `frame_<slot>`, its rotation relative to the body."""
-    fields = {f"offset_{j}": array_type(vector(3, real)) for j in slots.placed}
-    fields |= {f"frame_{j}": array_type(quaternion(real)) for j in slots.placed if j in c.frames}
-    return Struct(f"slots_{c.name}_{slots.kinds}", fields)
+    offsets = {f"offset_{j}": vector(3, real) for j in slots.placed}
+    return {**offsets, **{f"frame_{j}": quaternion(real) for j in slots.placed if j in c.frames}}
 
 
 @func

@@ -4,7 +4,7 @@ The generalised inverse mass of points of bodies: M. Mueller, M. Macklin, N. Che
 Rigid Body Simulation with Extended Position Based Dynamics", SCA 2020, eqs. 2 to 9, here for several rows and several
 points of one body: with the force f_i and torque tau_i of row i on a body, the sums over its points,
 
-    (J W J^T)_il = sum over particles of w J_i . J_l + sum over bodies of (w f_i . f_l + tau_i . I^-1 tau_l)
+    (J W J^T)_ij = sum over particles of w J_i . J_j + sum over bodies of (w f_i . f_j + tau_i . I^-1 tau_j)
     x += w sum_i dlambda_i f_i        q <- exp(I^-1 sum_i dlambda_i tau_i) q
 
 Sets of particles alone have the kernel of `sim.constraints.projection`, whose equation numbers are meant below.
@@ -13,15 +13,13 @@ Sets of particles alone have the kernel of `sim.constraints.projection`, whose e
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
 # mypy: ignore-errors
 
-from typing import Any
-
 from sim.constraints.base import Constraint
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import constraint_at, parameter_struct, solve, value_type
 from sim.constraints.slots.bodies import body_struct, frame_wrench, in_world, point_wrench, slot_struct
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.embedding import fields_at
-from sim.core.lang.frontend.builtins import static, tid, where
+from sim.core.lang.frontend.builtins import static, tid
 from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.library.quaternion import quat_from_rotation_vector, quat_rotate, quat_to_rotation_vector
 from sim.core.lang.library.vector import dot
@@ -92,6 +90,19 @@ def wrenches_of(c: Constraint, slots: Slots) -> Function:
     return wrenches
 
 
+@func
+def softness(alpha, stiffness):
+    """alpha / (alpha + stiffness), 0 where nothing can move."""
+    whole = alpha + stiffness
+    return alpha / whole if whole > 0.0 else 0.0 * alpha
+
+
+@func
+def between(begin, end, s):
+    """From one at s = 0 to the other at s = 1."""
+    return begin + s * (end - begin)
+
+
 @memoize
 def make_slot_projection(
     c: Constraint, slots: Slots, real: Scalar, first: bool, damped: bool, start_direction: bool, exclusive: bool = False
@@ -102,7 +113,8 @@ def make_slot_projection(
     start_direction: rows without compliance push along the gradients that they have where the step begins (SHAKE: J.-P.
     Ryckaert, G. Ciccotti, H. J. C. Berendsen, J. Comput. Phys. 23, 1977): with J of the present, D of the start,
     (J W D^T) dlambda = -C, moved by W D^T dlambda.  That conserves momenta exactly, and energies to second order, where
-    the gradient at the end takes out energy as implicit Euler does.  Elastic rows and contacts need the latter.
+    the gradient at the end takes out energy as implicit Euler does.  Elastic rows need the latter: a row of compliance
+    alpha pushes along D + s (J - D), s = alpha~ / (alpha~ + J W J^T), so that the motion is a smooth function of alpha.
     """
     vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
     SlotData, Bodies, Quat = slot_struct(c, slots, real), body_struct(real), quaternion(real)
@@ -161,12 +173,34 @@ def make_slot_projection(
         if chosen:
             x_0 = points_at([x_ref[p_k[p]] for p in static(range(n_particles))], begun, placed_k)
             _, J_0 = at(x_0, data, k)
-            on_0 = [wrenches(J_0[active[i]], x_0, [begun[g][0] for g in static(range(n_bodies))]) for i in static(range(m))]
-            rigid = [(compliance[k] if rows == 1 else compliance[k][active[i]]) == 0.0 for i in static(range(m))]
-            D = [[where(rigid[i], J_0[active[i]][j], J[active[i]][j]) for j in static(particles)] for i in static(range(m))]
+            on_0 = [
+                wrenches(J_0[active[i]], x_0, [begun[g][0] for g in static(range(n_bodies))]) for i in static(range(m))
+            ]
+            s = [
+                softness(
+                    (compliance[k] if rows == 1 else compliance[k][active[i]]) / (dt * dt),
+                    sum(
+                        [
+                            w_p[p] * dot(J[active[i]][particles[p]], J[active[i]][particles[p]])
+                            for p in static(range(n_particles))
+                        ]
+                    )
+                    + sum(
+                        [
+                            w_b[g] * dot(on[i][g][0], on[i][g][0])
+                            + dot(on[i][g][1], in_world(poses[g][1], inertia_b[g], on[i][g][1]))
+                            for g in static(range(n_bodies))
+                        ]
+                    ),
+                )
+                for i in static(range(m))
+            ]
+            D = [
+                [between(J_0[active[i]][j], J[active[i]][j], s[i]) for j in static(particles)] for i in static(range(m))
+            ]
             along = [
                 [
-                    (where(rigid[i], on_0[i][g][0], on[i][g][0]), where(rigid[i], on_0[i][g][1], on[i][g][1]))
+                    (between(on_0[i][g][0], on[i][g][0], s[i]), between(on_0[i][g][1], on[i][g][1], s[i]))
                     for g in static(range(n_bodies))
                 ]
                 for i in static(range(m))
@@ -183,16 +217,18 @@ def make_slot_projection(
         for i in static(range(m)):
             r = active[i]
             J_i = [J[r][j] for j in static(particles)]
-            for l in static(range(m)):
-                A[i, l] = sum([w_p[p] * dot(J_i[p], D[l][p]) for p in static(range(n_particles))]) + sum(
+            for j in static(range(m)):
+                A[i, j] = sum([w_p[p] * dot(J_i[p], D[j][p]) for p in static(range(n_particles))]) + sum(
                     [
-                        w_b[g] * dot(on[i][g][0], along[l][g][0]) + dot(on[i][g][1], spun[l][g])
+                        w_b[g] * dot(on[i][g][0], along[j][g][0]) + dot(on[i][g][1], spun[j][g])
                         for g in static(range(n_bodies))
                     ]
                 )
             rate = real(0.0)
             if resists[r]:
-                rate = sum([dot(J_i[p], displacement(of_p[p], x_ref[p_k[p]])) for p in static(range(n_particles))]) + sum(
+                rate = sum(
+                    [dot(J_i[p], displacement(of_p[p], x_ref[p_k[p]])) for p in static(range(n_particles))]
+                ) + sum(
                     [
                         dot(on[i][g][0], dx_b[g]) + dot(on[i][g][1], quat_to_rotation_vector(turn_b[g]))
                         for g in static(range(n_bodies))
@@ -206,8 +242,8 @@ def make_slot_projection(
                 stiff, gamma = data_k[ke_at], data_k[kd_at] / dt
             elif resists[r]:
                 gamma = damping[k] / dt
-            for l in static(range(m)):
-                A[i, l] = (stiff + gamma) * A[i, l]
+            for j in static(range(m)):
+                A[i, j] = (stiff + gamma) * A[i, j]
             A[i, i] += alpha
             b[i] = -(stiff * C[r] + gamma * rate + alpha * (lam if rows == 1 else lam[r]))
         dlam = column()

@@ -14,8 +14,8 @@ from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.devices.device import DeviceLike, get_device
 from sim.model.build import checks
-from sim.model.build.bodies import BodyBlock, derive_bodies
 from sim.model.build.blocks import AttachmentBlock, ConstraintBlock, LoadBlock, PointBlock, ShapeBlock
+from sim.model.build.bodies import BodyBlock, derive_bodies
 from sim.model.build.merge import Movers, build_set, unmeasured
 from sim.model.build.motions import motion_key
 from sim.model.build.worlds import (
@@ -312,7 +312,8 @@ def _geometry(
         "motion_b": np.array([m[3] for m in motions]),
     }
     counts = {
-        "particles": len(free), "bodies": len(values["body_free"]), "triangles": len(values["tri_indices"]), "edges": len(values["edge_indices"]),
+        "particles": len(free), "bodies": len(values["body_free"]),
+        "triangles": len(values["tri_indices"]), "edges": len(values["edge_indices"]),
         "springs": len(values["spring_indices"]), "tetrahedra": len(values["tet_indices"]),
         "attached": len(values["attachment_point"]), "attachments + 1": len(moving) + 1, "motions": len(motions),
     }  # fmt: skip

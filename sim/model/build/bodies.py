@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from sim.constraints.slots.pattern import PARTICLE, WORLD, Slots
-from sim.core.lang.types import quaternion, transformation, vector
+from sim.core.lang.types import transformation, vector
 from sim.core.runtime.arrays.array import array
-from sim.geometry import GeometryError
 from sim.model.build import checks
-from sim.model.derived.arrays import ArrayFactory, per_element, source_of
+from sim.model.derived.arrays import ArrayFactory, source_of
 from sim.model.derived.body_kernels import body_derivations
 from sim.model.derived.derivation import Derivation, broadcast
 from sim.model.errors import ModelError
@@ -44,8 +43,11 @@ class BodyBlock:
     def copied(self, worlds: int) -> BodyBlock:
         """Those of all worlds, one world after the other."""
         group = replace(self.group, start=self.group.start * worlds, count=self.group.count * worlds, worlds=worlds)
-        arrays = {k: np.concatenate([v] * worlds) for k, v in vars(self).items() if isinstance(v, np.ndarray)}
-        return replace(self, group=group, **arrays)
+        made = replace(self, group=group)
+        for name, values in vars(self).items():
+            if isinstance(values, np.ndarray):
+                setattr(made, name, np.concatenate([values] * worlds))
+        return made
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,16 +203,12 @@ def derive_bodies(
         sources = [make.constant(source_of(everyone, v.size, count), int) for v in values]
         base = make.constant(block.base, transformation(make.real))
         inputs = [base, *values, *sources, arrays["body_free"], target]
-        made.append(
-            Derivation(own.place_bodies, count, inputs, [arrays["body_q"], arrays["body_qd"]], values=values)
-        )
+        made.append(Derivation(own.place_bodies, count, inputs, [arrays["body_q"], arrays["body_qd"]], values=values))
     if blocks:
         n, free = arrays["body_free"].size, arrays["body_free"]
         mass, inertia = arrays["body_mass"], arrays["body_inertia"]
         made.append(Derivation(own.invert_mass, n, [mass, free], [arrays["body_inv_mass"]], derived=[mass]))
-        made.append(
-            Derivation(own.invert_inertia, n, [inertia, free], [arrays["body_inv_inertia"]], derived=[inertia])
-        )
+        made.append(Derivation(own.invert_inertia, n, [inertia, free], [arrays["body_inv_inertia"]], derived=[inertia]))
     return made
 
 

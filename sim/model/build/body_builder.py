@@ -58,9 +58,18 @@ class BodyBuilder(Collection):
             raise ModelError("add_body needs an inertia", "Give moments of inertia about the centre of mass [kg m^2]")
         moments = np.ones((1, 3)) if inertia is None else inertia_rows("inertia", inertia, 1)
         group = BodyGroup(self._label(label, "body"), self.body_count, 1)
-        rows = [checks.vec3(name, value)[None] for name, value in (("com", com), ("velocity", velocity), ("spin", spin))]
-        none = np.zeros((1, 3))
-        block = BodyBlock(group, base, np.array([weight]), moments, *rows, none, none.copy(), bool(held))
+        block = BodyBlock(
+            group,
+            base,
+            np.array([weight]),
+            moments,
+            com=checks.vec3("com", com)[None],
+            velocity=checks.vec3("velocity", velocity)[None],
+            spin=checks.vec3("spin", spin)[None],
+            position=np.zeros((1, 3)),
+            rotation=np.zeros((1, 3)),
+            held=bool(held),
+        )
         self._labels.add(group.name)
         self.bodies[group.name] = group
         self._bodies.append(block)

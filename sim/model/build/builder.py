@@ -38,7 +38,7 @@ from sim.model.build.blocks import (
     registered,
     springs,
 )
-from sim.model.build.bodies import BodyPoint, slots_of_rows
+from sim.model.build.bodies import BodyPoint, SlotPlace, slots_of_rows
 from sim.model.build.body_builder import BodyBuilder
 from sim.model.build.branches import with_branches
 from sim.model.build.material_blocks import material_blocks
@@ -347,7 +347,7 @@ class ModelBuilder(BodyBuilder):
             constraint = registered(constraint, "constraint")
         if not isinstance(constraint, Constraint):
             raise ModelError(f"constraint is a {type(constraint).__name__}", "Pass what @sim.constraint made")
-        slots, table, places = None, np.zeros(0), {}
+        slots, places = None, dict[int, SlotPlace]()
         if isinstance(points, Sequence) and any(isinstance(entry, BodyPoint) for row in points for entry in row):
             rows = [list(row) for row in points]
             slots, table, places = slots_of_rows("points", rows, constraint.points, self._count, self.body_count)

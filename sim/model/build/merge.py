@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.constraints.slots.bodies import slot_struct
+from sim.constraints.slots.bodies import slot_types
 from sim.constraints.slots.pattern import PARTICLE, WORLD, Slots
 from sim.core.lang.types import int32, vector
 from sim.core.runtime.arrays.array import array
-from sim.model.build.bodies import derive_place
 from sim.model.build.blocks import ConstraintBlock
+from sim.model.build.bodies import derive_place
 from sim.model.build.row_order import order_rows, order_rows_of_worlds
 from sim.model.constraint_set import ConstraintSet
 from sim.model.derived.arrays import ArrayFactory, per_element
@@ -83,7 +83,7 @@ def build_set(
         damping=None,
         parameters={name: make.zeros(n, p.type(real)) for name, p in constraint.parameters.items()},
         offsets=offsets, shared=shared, names=[], index_of={}, slots=slots,
-        placing={name: make.zeros(n, kind.dtype) for name, kind in slot_struct(constraint, slots, real).fields.items()},
+        placing={name: make.zeros(n, kind) for name, kind in slot_types(constraint, slots, real).items()},
     )  # fmt: skip
     if any("damping" in block.values for block in blocks):
         made.damping = make.zeros(n, real)

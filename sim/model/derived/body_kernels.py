@@ -7,9 +7,8 @@ from functools import cache
 
 from sim.core.lang.frontend.builtins import tid
 from sim.core.lang.library.matrix import inverse
-from sim.core.lang.library.quaternion import quat_from_rotation_vector, quat_rotate
-from sim.core.lang.library.vector import cross
-from sim.core.lang.types import Scalar, matrix, quaternion, transformation, vector
+from sim.core.lang.library.quaternion import quat_from_rotation_vector
+from sim.core.lang.types import Scalar, matrix, transformation, vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.model.derived.kernels import kernels
@@ -30,7 +29,7 @@ class BodyKernels:
 def body_derivations(real: Scalar) -> BodyKernels:
     """The kernels for float32 or float64."""
     vec3, row6, mat33 = vector(3, real), vector(6, real), matrix((3, 3), real)
-    frame, spatial, Quat = transformation(real), vector(6, real), quaternion(real)
+    frame, spatial = transformation(real), vector(6, real)
 
     @kernel
     def principal(value: array[vec3], source: array[int], target: array[int], out: array[mat33]):

@@ -57,7 +57,12 @@ def measure_rest(
 
 @memoize
 def _measurement(c: Constraint, real: Scalar, slots: Slots) -> Kernel:
-    vec3, Data, Placed, frame = vector(3, real), parameter_struct(c, real), slot_struct(c, slots, real), transformation(real)
+    vec3, Data, Placed, frame = (
+        vector(3, real),
+        parameter_struct(c, real),
+        slot_struct(c, slots, real),
+        transformation(real),
+    )
     types = [c.point_types(real)]
     width = c.rows if c.measure is None else len(traced(c.measure, types, real).body.yields)
     points_at, particles, owners = points_of(c, slots, real), slots.particles, tuple(own[0] for own in slots.bodies)
