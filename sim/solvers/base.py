@@ -110,12 +110,22 @@ class Solver:
     def _prepare(self, keeps: bool) -> None:
         """Kernels and scratch for a step.  keeps: gradients flow through the multipliers."""
         model = self.model
+        if model.body_count and (why := self._no_bodies()):
+            raise SolverError(
+                f"{why} steps no rigid bodies, and the model has {model.body_count}; use SolverXPBD with"
+                " order='colored' and integrator='euler'",
+                "Choose `xpbd` with `order: colored` and `integrator: euler`",
+            )
         self._kernels, self._keeps = step_kernels(model.dtype, model.in_air), keeps
         self._no_damping = zeros(1, model.dtype, model.device)
         self._prescribes = (
             model.attachment_point.size if "attachment" in model.constraint_sets or model.motion_kind.size else 0
         )
         self._own_scratch()
+
+    def _no_bodies(self) -> str:
+        """What of this solver steps no rigid bodies; "" where it does."""
+        return type(self).__name__
 
     def _own_scratch(self) -> None:
         """Makes arrays for all that a step writes before it reads it."""

@@ -117,6 +117,10 @@ class SolverXPBD(Solver, key="xpbd"):
             if self.start == "elastic" and b.set.constraint.law is not None
         }
 
+    def _no_bodies(self) -> str:
+        named = (("order", self.order, "colored"), ("integrator", self.integrator, "euler"))
+        return ", ".join(f"{name}={chosen!r}" for name, chosen, needed in named if chosen != needed)
+
     def _make_integrator(self) -> Integrator:
         return INTEGRATORS[self.integrator](self.model)
 

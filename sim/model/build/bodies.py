@@ -80,7 +80,12 @@ class BodyPoint:
 
 
 def slots_of_rows(
-    name: str, rows: Sequence[Sequence[int | BodyPoint]], width: int, particles: int, bodies: int
+    name: str,
+    rows: Sequence[Sequence[int | BodyPoint]],
+    width: int,
+    frames: Sequence[int],
+    particles: int,
+    bodies: int,
 ) -> tuple[Slots, np.ndarray, dict[int, SlotPlace]]:
     """Pattern, numbers (n, k) of particles and bodies, and places, of constraints on particles and `BodyPoint`s.
 
@@ -97,6 +102,9 @@ def slots_of_rows(
     (slots,) = patterns
     if len(slots.kinds) != width:
         raise ModelError(f"{name} has rows of {len(slots.kinds)} points", f"The constraint takes {width}")
+    for j in frames:
+        if slots.kinds[j] == PARTICLE:
+            raise ModelError(f"{name}: point {j} is a particle; the constraint takes a frame", "Give a point_of a body")
     numbers = np.zeros((len(rows), width), np.int32)
     places = {}
     for j, kind in enumerate(slots.kinds):

@@ -350,8 +350,11 @@ class ModelBuilder(BodyBuilder):
         slots, places = None, dict[int, SlotPlace]()
         if isinstance(points, Sequence) and any(isinstance(entry, BodyPoint) for row in points for entry in row):
             rows = [list(row) for row in points]
-            slots, table, places = slots_of_rows("points", rows, constraint.points, self._count, self.body_count)
+            counts = self._count, self.body_count
+            slots, table, places = slots_of_rows("points", rows, constraint.points, constraint.frames, *counts)
         else:
+            if constraint.frames:
+                raise ModelError(f"the points of {constraint.name!r} are frames", "Give points of bodies, by point_of")
             table = checks.point_table("points", points, constraint.points, self._count)
         spec = {"compliance": compliance, "damping": damping, **parameters}
         values, _ = constraint_values(f"add_constraints({constraint.name})", constraint, spec, len(table))
