@@ -25,8 +25,10 @@ LAYERS = """
     core.runtime.devices core.runtime.arrays core.runtime.launch core.runtime.debug core.runtime.tape
     core.runtime.derivatives core.runtime.interop core.runtime core.spatial
     core.optim core.modules core files schema geometry
-    constraints.stencils constraints.base constraints.tetrahedron constraints.cloth constraints model
-    solvers.air solvers.batch solvers.fingerprint solvers.step_kernels solvers.integrators solvers.base solvers.newton
+    constraints.stencils constraints.base constraints.tetrahedron constraints.cloth
+    constraints.particles constraints.projection constraints.slots constraints model
+    solvers.air solvers.batch solvers.fingerprint solvers.step_kernels solvers.integrators solvers.bodies
+    solvers.base solvers.newton
     solvers rollout io
     identify.parameters identify.data identify.losses identify.losses.terms identify.search identify.evaluate
     identify.problem identify.assess identify.numerics identify.report identify.run identify

@@ -26,6 +26,16 @@ from sim.constraints.elements.hexahedron import stvk_hexahedron as stvk_hexahedr
 from sim.constraints.elements.quadratic import neo_hookean_quadratic as neo_hookean_quadratic
 from sim.constraints.elements.quadratic import quadratic_modes as quadratic_modes
 from sim.constraints.elements.quadratic import stvk_quadratic as stvk_quadratic
+from sim.constraints.joints.ball import ball as ball
+from sim.constraints.joints.drives import drive_angle as drive_angle
+from sim.constraints.joints.drives import drive_distance as drive_distance
+from sim.constraints.joints.drives import friction_angle as friction_angle
+from sim.constraints.joints.drives import friction_distance as friction_distance
+from sim.constraints.joints.drives import limit_angle as limit_angle
+from sim.constraints.joints.drives import limit_distance as limit_distance
+from sim.constraints.joints.fixed import fixed as fixed
+from sim.constraints.joints.prismatic import prismatic as prismatic
+from sim.constraints.joints.revolute import revolute as revolute
 from sim.constraints.lever import lever as lever
 from sim.constraints.neo_hookean import neo_hookean as neo_hookean
 from sim.constraints.stvk import deviatoric as deviatoric

@@ -25,7 +25,7 @@ from sim.core.lang.frontend.function import Function, local_annotations
 from sim.core.lang.frontend.source import annotation_span, caller_locals
 from sim.core.lang.frontend.traced import Members
 from sim.core.lang.ir.core import Func
-from sim.core.lang.types import Scalar, Type, float32, vector
+from sim.core.lang.types import Scalar, Type, float32, transformation, vector
 
 Factor = Callable[[np.ndarray, np.ndarray], np.ndarray]
 MOST_ROWS = 9
@@ -102,6 +102,11 @@ class Constraint:
     added_by:   what adds it, where it is no material by itself.
     on_element: kind of element -> the constraints that stand for this one on solids of such elements, all with the
                 values of its law; the first of them has one constraint for each element.
+    frames:     the points that are frames, transforms with `.p` and `.q`: only bodies and the world have them.
+    driven:     C is pulled by a stiffness and a damping that may be zero, parameters `target_ke` and `target_kd`,
+                instead of resisting with a compliance.
+    from_start: do its rigid rows push along the gradients at the start of a step, where the solver does not say?
+    limited:    the parameter that holds the largest force [N] or torque [N m] of a row, "" where there is none.
     """
 
     name: str
@@ -124,6 +129,10 @@ class Constraint:
     stencil: Stencil | None = None
     added_by: str = ""
     on_element: dict[str, tuple[Constraint, ...]] = field(default_factory=dict)
+    frames: tuple[int, ...] = ()
+    driven: bool = False
+    limited: str = ""
+    from_start: bool = False
 
     anticipates: ClassVar[bool] = False
     """Does the evolution law also take, after the points, where their velocities bring them in the step?"""
@@ -210,9 +219,13 @@ class Constraint:
         size = int(np.prod(self.parameters["rest"].shape))
         return ("rest",) if size == self.rows else ()
 
+    def point_types(self, real: Scalar) -> tuple[Type, ...]:
+        """Of its points: vec3, or transforms where they are frames."""
+        return tuple(transformation(real) if j in self.frames else vector(3, real) for j in range(self.points))
+
     def argument_types(self, real: Scalar) -> list[Any]:
         points = Members(
-            (vector(3, real),) * self.points, f"this constraint has {self.points} point{'s' if self.points > 1 else ''}"
+            self.point_types(real), f"this constraint has {self.points} point{'s' if self.points > 1 else ''}"
         )
         return [points, *(p.type(real) for p in self.parameters.values())]
 
@@ -248,7 +261,7 @@ class Constraint:
 
     def gradient(self, real: Scalar = float32) -> Gradient:
         """The vector-Jacobian product of C with respect to its points."""
-        return gradient_of(self.traced(real), 3 * self.points)
+        return gradient_of(self.traced(real), 3 * self.points + 4 * len(self.frames))
 
     def __hash__(self) -> int:
         return id(self)
@@ -273,15 +286,19 @@ def constraint(
     damped: Sequence[bool] | None = None,
     stencil: Stencil | None = None,
     added_by: str = "",
+    frames: Sequence[int] = (),
+    driven: bool = False,
+    limited: str = "",
+    from_start: bool = False,
 ) -> Callable[[Callable[..., Any]], Constraint]:
     """Declare a constraint: decorates C(x, parameters...), a function of the kernel language.
 
-    x is a tuple of `points` vec3; a parameter annotated `float` takes the precision of the model, `sim.vec3` too.
-    A parameter called `rest` that is not given is measured: C of the rest shape with rest = 0; another one takes its
-    default in Python, if it has one.
+    x is a tuple of `points` vec3 (transforms where they are `frames`); a parameter annotated `float` takes the
+    precision of the model, `sim.vec3` too.  A parameter called `rest` that is not given is measured: C of the rest
+    shape with rest = 0; another one takes its default in Python, if it has one.
     units: unit of each parameter, for messages and the documentation.
     elastic, damped: for each row, whether C pulls it back and whether damping acts on it; both by default.
-    stencil, added_by: see `Constraint`.
+    stencil, added_by, frames, driven, limited, from_start: see `Constraint`.
     """
     if points < 1 or not 1 <= rows <= MOST_ROWS:
         raise ConstraintError(
@@ -322,6 +339,10 @@ def constraint(
             damped=acts[1],
             stencil=stencil,
             added_by=added_by,
+            frames=tuple(frames),
+            driven=driven,
+            limited=limited,
+            from_start=from_start,
         )
         REGISTRY[made.name] = made
         return made

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sim.constraints.base import Constraint
+from sim.constraints.slots.pattern import Slots
 from sim.core.runtime.arrays.array import array
 from sim.model.derived.derivation import Derivation
 
@@ -16,9 +17,11 @@ class ConstraintSet:
     """The n constraints of one declaration.  Colour c is rows `offsets[c]` to `offsets[c + 1]`; its constraints share
     no free point, so that they may be projected side by side; those before row `shared[c]` nor a pinned one.
 
-    points: (n, k) int32; compliance: (n,) real, or vectors of `rows` entries; damping: (n,) [s], None where nothing is
-    damped; parameters: name -> (n,); names: labels of those who added constraints; index_of[label]: for the k-th
-    constraint that was added there its row here, -1 where all of its points are pinned and it was left out.
+    slots: to what the points belong; points: (n, k) int32, numbers of particles, or of bodies where the slot is one;
+    placing: where on their bodies, or in the world: entry of `slot_struct` -> (n,); compliance: (n,) real, or vectors
+    of `rows` entries; damping: (n,) [s], None where nothing is damped; parameters: name -> (n,); names: labels of those
+    who added constraints; index_of[label]: for the k-th constraint that was added there its row here, -1 where all of
+    its points are pinned and it was left out.
     """
 
     constraint: Constraint
@@ -30,11 +33,14 @@ class ConstraintSet:
     shared: list[int]
     names: list[str]
     index_of: dict[str, np.ndarray]
+    slots: Slots = field(default_factory=lambda: Slots(""))
+    placing: dict[str, array] = field(default_factory=dict)
     derivations: list[Derivation] = field(repr=False, default_factory=list)
 
     @property
     def name(self) -> str:
-        return self.constraint.name
+        """That of the constraint, and of the pattern of its slots where they are not all particles."""
+        return self.slots.key(self.constraint)
 
     @property
     def count(self) -> int:

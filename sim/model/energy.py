@@ -90,6 +90,8 @@ def constraint_forces(model: Model, state: State, out: array) -> None:
 
 
 def _launch(of: Kernel, model: Model, made: ConstraintSet, state: State, out: array) -> None:
+    if not made.slots.only_particles:
+        raise ConstraintError(f"the constraint '{made.name}' acts on bodies: its energy is not computed yet")
     model.refresh()
     stiff = np.argwhere(made.compliance.device.numpy(made.compliance) == 0.0)
     if len(stiff):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sim.core.lang.types import Scalar, Type, int32, vector
+from sim.core.lang.types import Scalar, Type, int32, matrix, transformation, vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.devices.device import DeviceLike
@@ -20,7 +20,7 @@ class Field:
     """One array.
 
     shape: extents, each the name of a count (`particles`, ...) or a number; kind: `real` (the model's precision),
-    `vec3` (three of them) or `int`; unit: SI; constant: never has a gradient.
+    `vec3` (three of them), `mat33`, `transform`, `spatial` (six) or `int`; unit: SI; constant: never has a gradient.
     """
 
     name: str
@@ -32,7 +32,11 @@ class Field:
 
     def dtype(self, real: Scalar) -> Type:
         """The element type in a model of precision `real`."""
-        return {"real": real, "vec3": vector(3, real), "int": int32}[self.kind]
+        kinds: dict[str, Type] = {
+            "real": real, "vec3": vector(3, real), "mat33": matrix((3, 3), real),
+            "transform": transformation(real), "spatial": vector(6, real), "int": int32,
+        }  # fmt: skip
+        return kinds[self.kind]
 
 
 MODEL_FIELDS: tuple[Field, ...] = (
@@ -45,6 +49,18 @@ MODEL_FIELDS: tuple[Field, ...] = (
     Field("particle_thickness", ("particles",), "real", "m", "distance from a shape at which contact begins", True),
     Field("particle_drag", ("particles",), "real", "1/m",
           "drag d: deceleration d |v| v by the air; derived from `.drag`"),
+    Field("body_q", ("bodies",), "transform", "m",
+          "initial poses of the origins of the bodies; derived from `<label>.position` and `.rotation`"),
+    Field("body_qd", ("bodies",), "spatial", "m/s, rad/s",
+          "initial velocities: of the centre of mass, then angular, in the world; from `.velocity` and `.spin`"),
+    Field("body_mass", ("bodies",), "real", "kg", "masses; derived from `<label>.mass`"),
+    Field("body_inv_mass", ("bodies",), "real", "1/kg", "1 / mass; 0 for bodies that are held"),
+    Field("body_free", ("bodies",), "real", "", "1 for bodies that the solver may move, 0 for those that are held",
+          True),
+    Field("body_com", ("bodies",), "vec3", "m", "centres of mass in the frames of the bodies; from `<label>.com`"),
+    Field("body_inertia", ("bodies",), "mat33", "kg m^2",
+          "inertia about the centre of mass, in the axes of the body; derived from `<label>.inertia`"),
+    Field("body_inv_inertia", ("bodies",), "mat33", "1/(kg m^2)", "its inverse; 0 for bodies that are held"),
     Field("tri_indices", ("triangles", 3), "int", "", "points of the triangles"),
     Field("tri_air_normal", ("triangles",), "real", "", "drag coefficient across; derived from `<label>.air.normal`"),
     Field("tri_air_tangential", ("triangles",), "real", "", "along the triangle; from `<label>.air.tangential`"),
@@ -67,6 +83,15 @@ STATE_FIELDS: tuple[Field, ...] = (
     Field("particle_q", ("particles",), "vec3", "m", "positions"),
     Field("particle_qd", ("particles",), "vec3", "m/s", "velocities"),
     Field("particle_f", ("particles",), "vec3", "N", "external forces of the coming step"),
+    Field("body_q", ("bodies",), "transform", "m", "poses of the origins of the bodies"),
+    Field("body_qd", ("bodies",), "spatial", "m/s, rad/s", "velocities of the centres of mass, then angular ones"),
+    Field(
+        "body_f",
+        ("bodies",),
+        "spatial",
+        "N, N m",
+        "external forces at the centres of mass, then torques, of the coming step; in the world",
+    ),
 )
 
 HISTORY_FIELDS: tuple[Field, ...] = (

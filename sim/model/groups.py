@@ -64,6 +64,28 @@ class Group:
 
 
 @dataclass(frozen=True, eq=False)
+class BodyGroup:
+    """The rigid bodies of one object: numbers `start` to `start + count - 1`.  worlds: as in `Group`."""
+
+    name: str
+    start: int
+    count: int
+    worlds: int = 1
+
+    @property
+    def bodies(self) -> np.ndarray:
+        """The numbers of the bodies, (count,) int32."""
+        return np.arange(self.start, self.start + self.count, dtype=np.int32)
+
+    def of_world(self, world: int) -> np.ndarray:
+        """The numbers of the bodies in one world, (count / worlds,) int32."""
+        return self.bodies.reshape(self.worlds, -1)[world]
+
+    def __repr__(self) -> str:
+        return f"BodyGroup({self.name!r}, bodies {self.start}..{self.start + self.count - 1})"
+
+
+@dataclass(frozen=True, eq=False)
 class Sphere:
     """A ball.  center: (1,) vec3 [m]; radius, compliance: (1,) [m], [m/N]; points: the particles that may touch it."""
 

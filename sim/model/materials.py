@@ -23,7 +23,7 @@ class Materials(dict[str, array]):
     def add(self, path: str, value: Any) -> array:
         """Makes the array of a value (1,) or (n,), with a last axis of 3 for vectors."""
         host = np.asarray(value, np.float64)
-        dtype = self._real if host.ndim == 1 else vector(3, self._real)
+        dtype = self._real if host.ndim == 1 else vector(host.shape[1], self._real)
         made = array(host, dtype=dtype, device=self._device, requires_grad=self._requires_grad)
         self[path] = made
         return made

@@ -21,7 +21,7 @@ from sim.model.derived.arrays import ArrayFactory
 from sim.model.derived.derivation import Derivation
 from sim.model.errors import ModelError
 from sim.model.fields import MODEL_FIELDS
-from sim.model.groups import Attachment, Group, Shape
+from sim.model.groups import Attachment, BodyGroup, Group, Shape
 from sim.model.materials import Materials
 from sim.model.state import State
 
@@ -32,7 +32,8 @@ class Model:
     materials: path -> array, the values that the user wrote; change them by `assign`, `fill_` or kernels.  Masses,
     compliances and all other derived arrays follow at the next `refresh`, which `state` and the solvers call; writing
     to derived arrays is of no use.
-    constraint_sets: name of the constraint -> its constraints; groups: label -> points of an object.
+    constraint_sets: name of the constraint -> its constraints; groups: label -> points of an object;
+    bodies: label -> its rigid bodies.
     device, dtype (float32 or float64), requires_grad: of all arrays.  in_air: has any object a drag?  in_wind: have
     faces of any?
     worlds: how many copies of everything there are, see `ModelBuilder.replicate`.
@@ -51,6 +52,7 @@ class Model:
         in_air: bool,
         worlds: int = 1,
         in_wind: bool = False,
+        bodies: dict[str, BodyGroup] | None = None,
     ) -> None:
         self.__dict__.update(arrays)
         self.device: Device = make.device
@@ -58,7 +60,7 @@ class Model:
         self.requires_grad: bool = make.requires_grad
         self.materials, self.constraint_sets, self.groups = materials, constraint_sets, groups
         self.shapes, self.attachments, self.in_air, self.worlds = shapes, attachments, in_air, worlds
-        self.in_wind = in_wind
+        self.in_wind, self.bodies = in_wind, bodies or {}
         self._derivations = list(derivations)
         self._recorded: Bookmark | None = None  # on a tape: derived data is recorded before it
         self._captured: weakref.ref[Graph] | None = None  # the graph in which derived data was captured last
@@ -94,6 +96,11 @@ class Model:
     def particle_count(self) -> int:
         """Number of particles."""
         return self.particle_q.size
+
+    @property
+    def body_count(self) -> int:
+        """Number of rigid bodies."""
+        return self.body_q.size
 
     @property
     def tri_count(self) -> int:
@@ -186,19 +193,16 @@ class Model:
     def state(self) -> State:
         """A new state: the initial positions and velocities, no forces, time 0.  Differentiable."""
         self.refresh()
-        real = self.requires_grad
-        internal = {name: zeros_like(a, requires_grad=real) for name, a in self.internal_variables.items()}
-        q, qd = (clone(a, requires_grad=real or None) for a in (self.particle_q, self.particle_qd))
-        made = State(
-            self,
-            q,
-            qd,
-            zeros_like(self.particle_qd, requires_grad=real and not self._narrowed),
-            internal_variables=internal,
-        )
+        grad = self.requires_grad
+        internal = {name: zeros_like(a, requires_grad=grad) for name, a in self.internal_variables.items()}
+        forced = grad and not self._narrowed
+        moving = (self.particle_q, self.particle_qd, self.body_q, self.body_qd)
+        q, qd, body_q, body_qd = (clone(a, requires_grad=grad or None) for a in moving)
+        f, body_f = (zeros_like(a, requires_grad=forced) for a in (self.particle_qd, self.body_qd))
+        made = State(self, q, qd, f, body_q, body_qd, body_f, internal_variables=internal)
         if capturing() is not None:
             with recording.paused():  # as without a graph, where fresh memory has these values and keeps its gradient
-                for a in (made.particle_f, *internal.values()):
+                for a in (*made.forces, *internal.values()):
                     a.zero_()  # a replay begins with it too
         return made
 

@@ -42,6 +42,10 @@ class State:
         particle_q: array,
         particle_qd: array,
         particle_f: array,
+        body_q: array,
+        body_qd: array,
+        body_f: array,
+        *,
         time: float = 0.0,
         internal_variables: dict[str, array] | None = None,
     ) -> None:
@@ -49,6 +53,7 @@ class State:
         self.history: dict[str, array] = {}
         self.model = model
         self.particle_q, self.particle_qd, self.particle_f = particle_q, particle_qd, particle_f
+        self.body_q, self.body_qd, self.body_f = body_q, body_qd, body_f
         self.clock = full(1, time, float64, particle_q.device)
         if capturing() is not None:
             self.clock.fill_(time)  # a replay begins with it too
@@ -90,13 +95,28 @@ class State:
     @property
     def _shared(self) -> list[array]:
         """What all states of a model have."""
-        return [self.particle_q, self.particle_qd, *self.internal_variables.values()]
+        return [*self.positions, *self.velocities, *self.internal_variables.values()]
+
+    @property
+    def positions(self) -> list[array]:
+        """Positions of particles, poses of bodies, what there is of them."""
+        return [a for a in (self.particle_q, self.body_q) if a.size]
+
+    @property
+    def velocities(self) -> list[array]:
+        """Of particles, of bodies, what there is of them."""
+        return [a for a in (self.particle_qd, self.body_qd) if a.size]
+
+    @property
+    def forces(self) -> list[array]:
+        """On particles, on bodies, what there is of them."""
+        return [a for a in (self.particle_f, self.body_f) if a.size]
 
     def clone(self) -> State:
         """A copy that shares nothing; recorded and differentiable."""
         internal = {name: clone(a) for name, a in self.internal_variables.items()}
-        q, qd, f = clone(self.particle_q), clone(self.particle_qd), clone(self.particle_f)
-        made = State(self.model, q, qd, f, internal_variables=internal)
+        q, qd, f, body_q, body_qd, body_f = map(clone, self.arrays.values())
+        made = State(self.model, q, qd, f, body_q, body_qd, body_f, internal_variables=internal)
         made.history = {name: clone(a, requires_grad=a.requires_grad) for name, a in self.history.items()}
         made.clock.assign(self.clock)
         return made
@@ -139,11 +159,14 @@ class State:
         if other.model is not self.model:
             raise ModelError("assign: the other state belongs to another model", "Use states of one model")
         self.copy_from(other)
-        self.particle_f.assign(other.particle_f)
+        for mine, theirs in zip(self.forces, other.forces, strict=True):
+            mine.assign(theirs)
 
     def clear_forces(self) -> None:
-        """Sets `particle_f` to zero."""
-        self.particle_f.zero_()
+        """Sets `particle_f` and `body_f` to zero."""
+        for forces in self.forces:
+            forces.zero_()
 
     def __repr__(self) -> str:
-        return f"State(t={self.time:g} s, {self.particle_q.size} particles)"
+        bodies = f", {self.body_q.size} bodies" if self.body_q.size else ""
+        return f"State(t={self.time:g} s, {self.particle_q.size} particles{bodies})"

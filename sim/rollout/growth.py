@@ -30,9 +30,9 @@ class ChaoticGradientWarning(UserWarning):
     """A gradient that has grown so much on its way back through a rollout that it is of no use."""
 
 
-def magnitude(values: np.ndarray) -> float:
+def magnitude(parts: Sequence[np.ndarray]) -> float:
     """Euclidean norm of all numbers."""
-    return float(np.linalg.norm(np.asarray(values, np.float64)))
+    return float(np.sqrt(sum(np.square(np.asarray(part, np.float64)).sum() for part in parts)))
 
 
 @dataclass(eq=False)
@@ -131,18 +131,19 @@ class GrowthMeter:
 
     dt: float
     frame_after: Sequence[int]
-    of_frames: np.ndarray
-    of_end: tuple[np.ndarray, np.ndarray]
+    of_frames: Sequence[np.ndarray]
+    of_end: tuple[Sequence[np.ndarray], Sequence[np.ndarray]]
     looks: list[tuple[int, float]] = field(default_factory=list)
 
-    def look(self, step: int, gradient: array) -> None:
-        """The gradient by the positions after so many steps."""
-        self.looks.append((step, magnitude(gradient.device.numpy(gradient))))
+    def look(self, step: int, gradients: Sequence[array]) -> None:
+        """The gradients by the positions, of particles and of bodies, after so many steps."""
+        self.looks.append((step, magnitude([a.device.numpy(a) for a in gradients])))
 
     def tell(self, found: AdjointGrowth) -> None:
         """The way back is over."""
         steps, norms = (np.array(part) for part in zip(*reversed(self.looks), strict=True))
-        put_in = np.linalg.norm(self.of_frames.reshape(len(self.of_frames), -1).astype(np.float64), axis=1)
+        frames = [a.reshape(len(a), -1).astype(np.float64) for a in self.of_frames]
+        put_in = np.linalg.norm(np.concatenate(frames, axis=1), axis=1)
         largest = np.append(np.maximum.accumulate(put_in[::-1])[::-1], 0.0)[np.searchsorted(self.frame_after, steps)]
         by_positions, by_velocities = map(magnitude, self.of_end)
         if by_velocities or not max(by_positions, put_in.max(initial=0.0)):

@@ -81,7 +81,7 @@ class RecordedRun(Run):
         own = {*w.buffers, *(a.buffer for state in segment.states for a in (*state.moving, state.clock))}
         start = plan.start
         read = [a for a in segment.read if a.buffer not in own]
-        self.inputs = [*start.moving, start.clock, start.particle_f, *read]
+        self.inputs = [*start.moving, start.clock, *start.forces, *read]
         self.kept, self.graphs = kept, segment.graphs
 
     def run_segment(self, w: Workspace, checkpoint: Checkpoint, first: int, count: int, frames: bool) -> Segment:

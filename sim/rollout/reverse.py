@@ -51,19 +51,19 @@ class ReverseSweep:
     w: Workspace
     kept: dict[int, Checkpoint]
     at_end: list[array] = field(init=False)
-    of_frames: array = field(init=False)
+    of_frames: list[array] = field(init=False)
     meter: GrowthMeter = field(init=False)
 
     def run(self) -> None:
         """Turn the gradients of the result into those of the start, the forces and the model."""
         run, w, start = self.of, self.w, self.of.plan.start
         self.at_end = [_take(a) for a in run.result.final.differentiable]
-        self.of_frames = _take(run.result.particle_q)
+        self.of_frames = [_take(a) for a in run.result.frames]
         self.meter = _meter(run.plan, self.of_frames, self.at_end)
-        for a in (w.forces, *w.solver.scratch):
+        for a in (*w.forces, *w.solver.scratch):
             if a.grad is not None:
                 _forget(a)
-        w.forces.assign(start.particle_f)
+        w.take_forces(start)
         first = sorted(self.kept)
         self._reverse_segment(run.last, run.plan.steps - run.last, run.multipliers)
         for begin, end in reversed(list(zip(first, first[1:], strict=False))):
@@ -72,8 +72,9 @@ class ReverseSweep:
         for target, values in zip(start.differentiable, self.at_end, strict=False):
             if target.grad is not None:
                 target.device.add(target.grad, values)
-        if w.forces.grad is not None:
-            w.forces.device.add(_gradient(start.particle_f), w.forces.grad)
+        for mine, theirs in zip(w.forces, start.forces, strict=True):
+            if mine.grad is not None and theirs.grad is not None:
+                mine.device.add(theirs.grad, mine.grad)
         self.meter.tell(run.result.adjoint_growth)
 
     def _reverse_interval(self, first: int, count: int, states: int | None) -> None:
@@ -105,10 +106,11 @@ class ReverseSweep:
         self._seed(segment, multipliers or [])
 
         def arrive(step: int, state: State) -> None:
-            gradient, frame = _gradient(state.particle_q), plan.frame_after(step)
+            gradients, frame = [_gradient(a) for a in state.positions], plan.frame_after(step)
             if frame is not None:
-                gradient.device.add(gradient, self.of_frames[frame])
-            self.meter.look(step + 1, gradient)
+                for gradient, put_in in zip(gradients, self.of_frames, strict=True):
+                    gradient.device.add(gradient, put_in[frame])
+            self.meter.look(step + 1, gradients)
 
         stops = {*plan.frames_in(first, count)}
         if plan.frame_every > LONGEST:  # where the graphs of steps are joined
@@ -117,7 +119,7 @@ class ReverseSweep:
         for a, values in zip(segment.states[0].differentiable, self.at_end, strict=True):
             values.device.copy(values, _gradient(a))
             _forget(a)
-        self.meter.look(first, self.at_end[0])
+        self.meter.look(first, self.at_end[: len(self.of_frames)])
 
     def _seed(self, segment: Segment, multipliers: list[array]) -> None:
         """The gradients with which the way back through a segment begins."""
@@ -128,10 +130,15 @@ class ReverseSweep:
                 shown.device.copy(_gradient(batch.multiplier), _take(shown))
 
 
-def _meter(plan: Plan, of_frames: array, at_end: list[array]) -> GrowthMeter:
+def _meter(plan: Plan, of_frames: list[array], at_end: list[array]) -> GrowthMeter:
     """What looks at the gradient on its way back: it knows all that is put in on this way."""
-    frames, q, v = (np.array(a.device.numpy(a)) for a in (of_frames, *at_end[:2]))
-    return GrowthMeter(plan.dt, [step + 1 for step in plan.frames_in(0, plan.steps)], frames, (q, v))
+
+    def of(arrays: list[array]) -> list[np.ndarray]:
+        return [np.array(a.device.numpy(a)) for a in arrays]
+
+    kinds = len(of_frames)
+    frame_after = [step + 1 for step in plan.frames_in(0, plan.steps)]
+    return GrowthMeter(plan.dt, frame_after, of(of_frames), (of(at_end[:kinds]), of(at_end[kinds : 2 * kinds])))
 
 
 def _gradient(a: array) -> array:

@@ -49,7 +49,7 @@ class Run:
 
     def _forward(self) -> None:
         with recording.paused(), self.pool.workspace() as w:
-            w.forces.assign(self.plan.start.particle_f)
+            w.take_forces(self.plan.start)
             self._take_steps(w)
             self._show_multipliers(w)
 
@@ -77,24 +77,25 @@ class Run:
         frame = self.plan.frame_after(step)
         if frame is not None:
             graph.add_node(partial(self._check, step, state))
-            copy(self.result.particle_q[frame], state.particle_q)
+            for frames, positions in zip(self.result.frames, state.positions, strict=True):
+                copy(frames[frame], positions)
 
     def _check(self, step: int, state: State) -> None:
         """Raise where a position is no longer finite.  Only frames are looked at: no step waits for the host."""
-        if not is_finite(state.particle_q):
+        if not all(map(is_finite, state.positions)):
             raise self._locate(step)
 
     def _locate(self, last: int) -> NonFiniteState:
         """Run again to find the first step, and the constraint and point where it happened."""
         plan, w = self.plan, self.pool.make()
         with recording.paused(), graph.suspend_capture():
-            w.forces.assign(plan.start.particle_f)
+            w.take_forces(plan.start)
             a, b = w.state(), w.state()
             a.copy_from(plan.start)
             for k in range(last + 1):
                 w.step(a, b)
                 a, b = b, a
-                if not is_finite(a.particle_q):
+                if not all(map(is_finite, a.positions)):
                     place = w.solver.locate_nonfinite(b, a, w.control, w.dt)
                     return NonFiniteState(
                         f"the simulation became non-finite in step {k + 1} of {plan.steps} (t = {a.time:.6g} s), first"
@@ -116,7 +117,7 @@ class ObservedRun(Run):
 
     def _launch_by_launch(self, tape: Tape | None) -> None:
         w, start = self.pool.make(), self.plan.start
-        a, b = w.state(start.particle_f), w.state(start.particle_f)
+        a, b = w.state(start), w.state(start)
         a.copy_from(start)
         for step in range(self.plan.steps):
             if tape is not None:

@@ -5,18 +5,25 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from sim.core.lang.errors import SimError
-from sim.core.lang.types import vector
 from sim.core.runtime.arrays.array import array
-from sim.core.runtime.arrays.creation import empty
+from sim.core.runtime.arrays.creation import empty, empty_like
 from sim.model.control import Control
 from sim.model.state import State
 from sim.rollout.growth import AdjointGrowth
 from sim.solvers.base import Solver
 from sim.solvers.fingerprint import copy_containers
+
+
+class Forced(Protocol):
+    """What has external forces: a state, or a workspace."""
+
+    particle_f: array
+    body_f: array
 
 
 class NonFiniteState(SimError, FloatingPointError):
@@ -28,26 +35,34 @@ class Trajectory:
     """Result of a rollout.
 
     particle_q: (frames, points) vec3 [m], positions after every `frame_every` steps (the last step alone if None).
+    body_q:     (frames, bodies) transforms [m], poses of the origins of the bodies after the same steps.
     final:      the state after the last step.
     adjoint_growth: how the gradient grew on its way back, after `Tape.backward`; `useful`, and up to which `horizon`.
     """
 
     particle_q: array
+    body_q: array
     final: State
     adjoint_growth: AdjointGrowth
 
     def __repr__(self) -> str:
         frames, points = self.particle_q.shape
-        return f"Trajectory({frames} frames of {points} points, up to t={self.final.time:g} s)"
+        bodies = f" and {self.body_q.shape[1]} bodies" if self.body_q.size else ""
+        return f"Trajectory({frames} frames of {points} points{bodies}, up to t={self.final.time:g} s)"
+
+    @property
+    def frames(self) -> list[array]:
+        """The positions of the frames, in the order of `State.positions`."""
+        return [a for a in (self.particle_q, self.body_q) if a.size]
 
     @property
     def arrays(self) -> list[array]:
         """All that a rollout writes, the clock last."""
-        return [self.particle_q, *self.final.moving, self.final.clock]
+        return [*self.frames, *self.final.moving, self.final.clock]
 
     def bound(self) -> Trajectory:
         """The same arrays under another object, where those stay that this one has now."""
-        return Trajectory(self.particle_q, self.final.bound(), self.adjoint_growth)
+        return Trajectory(self.particle_q, self.body_q, self.final.bound(), self.adjoint_growth)
 
 
 @dataclass(eq=False)
@@ -75,18 +90,16 @@ class Plan:
     def inputs(self) -> list[array]:
         """Arrays of the user's that the steps read."""
         given = [a for a in vars(self.control).values() if isinstance(a, array)] if self.control is not None else []
-        return [*self.start.moving, self.start.clock, self.start.particle_f, *given, *self.solver.inputs]
+        return [*self.start.moving, self.start.clock, *self.start.forces, *given, *self.solver.inputs]
 
     def result(self) -> Trajectory:
         model = self.solver.model
-        frames = empty(
-            (self.steps // self.frame_every, model.particle_count),
-            vector(3, model.dtype),
-            model.device,
-            requires_grad=model.requires_grad,
+        of_particles, of_bodies = (
+            empty((self.steps // self.frame_every, *q.shape), q.dtype, model.device, requires_grad=model.requires_grad)
+            for q in (model.particle_q, model.body_q)
         )
         eps = float(np.finfo(f"float{8 * model.dtype.size}").eps)
-        return Trajectory(frames, blank_state(self.solver, self.start.particle_f), AdjointGrowth(eps))
+        return Trajectory(of_particles, of_bodies, blank_state(self.solver, self.start), AdjointGrowth(eps))
 
     def name(self, step: int) -> str:
         """What a step is called in messages; the first is 1."""
@@ -102,16 +115,17 @@ class Plan:
         return range((first + every) // every * every - 1, first + count, every)
 
 
-def blank_state(solver: Solver, forces: array) -> State:
-    """A state for a solver in memory of its own, of undefined content, under these external forces."""
+def blank_state(solver: Solver, forced: Forced) -> State:
+    """A state for a solver in memory of its own, of undefined content, under the external forces of another."""
     model = solver.model
-    kind = vector(3, model.dtype)
-    q, qd = (empty(model.particle_count, kind, model.device, requires_grad=model.requires_grad) for _ in range(2))
+    grad = model.requires_grad
+    moving = (model.particle_q, model.particle_qd, model.body_q, model.body_qd)
+    q, qd, body_q, body_qd = (empty_like(a, requires_grad=grad) for a in moving)
     internal = {
         name: empty(a.shape, a.dtype, model.device, requires_grad=model.requires_grad)
         for name, a in model.internal_variables.items()
     }
-    made = State(model, q, qd, forces, 0.0, internal)
+    made = State(model, q, qd, forced.particle_f, body_q, body_qd, forced.body_f, time=0.0, internal_variables=internal)
     made.carry(solver.history)
     return made
 

@@ -18,9 +18,8 @@ from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from sim.core.lang.types import vector
 from sim.core.runtime.arrays.array import array
-from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.arrays.creation import zeros_like
 from sim.core.runtime.memory.buffer import Buffer
 from sim.core.runtime.tape.memory_report import Remembered
 from sim.model.control import Control
@@ -43,7 +42,8 @@ class Workspace:
     solver: Solver
     control: Control | None
     dt: float
-    forces: array
+    particle_f: array
+    body_f: array
     steps: StepGraphs = field(init=False)
     segments: dict[int, Segment] = field(default_factory=dict)
 
@@ -54,15 +54,25 @@ class Workspace:
         """Take a step."""
         self.solver.step(before, after, self.control, None, self.dt)
 
-    def state(self, forces: array | None = None) -> State:
-        """A state in memory of its own."""
-        return blank_state(self.solver, self.forces if forces is None else forces)
+    def state(self, forced: State | None = None) -> State:
+        """A state in memory of its own, under the workspace's forces or those of another state."""
+        return blank_state(self.solver, self if forced is None else forced)
+
+    @property
+    def forces(self) -> list[array]:
+        """The external forces, in the order of `State.forces`."""
+        return [a for a in (self.particle_f, self.body_f) if a.size]
+
+    def take_forces(self, state: State) -> None:
+        """The external forces of a state."""
+        for mine, theirs in zip(self.forces, state.forces, strict=True):
+            mine.assign(theirs)
 
     @property
     def buffers(self) -> set[Buffer]:
         """Memory that nobody else knows of, that of the segments aside."""
         states = [a for state in self.steps.states for a in (*state.moving, state.clock)]
-        return {a.buffer for a in (self.forces, *states, *self.solver.scratch)}
+        return {a.buffer for a in (*self.forces, *states, *self.solver.scratch)}
 
     @property
     def stale(self) -> bool:
@@ -102,7 +112,8 @@ class WorkspacePool:
             self.solver.bound(),
             self.control,
             self.dt,
-            zeros(model.particle_count, vector(3, model.dtype), model.device, self.forced),
+            zeros_like(model.particle_qd, requires_grad=self.forced),
+            zeros_like(model.body_qd, requires_grad=self.forced),
         )
 
     @contextmanager
@@ -143,7 +154,7 @@ _lock = Lock()
 
 def pool_of(plan: Plan) -> WorkspacePool:
     """The pool for the steps of a rollout: one that there is, or new."""
-    solver, control, forced = plan.solver, plan.control, plan.start.particle_f.requires_grad
+    solver, control, forced = plan.solver, plan.control, any(a.requires_grad for a in plan.start.forces)
     fields = list(vars(control).items()) if control is not None else []
     used = solver.inputs
     key = (

@@ -13,6 +13,7 @@ import numpy as np
 from sim.constraints.damping.evolution import make_evolution
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct, value_type
+from sim.constraints.slots.bodies import slot_struct
 from sim.core.lang.errors import SimError, did_you_mean, entry_point
 from sim.core.lang.types import vector
 from sim.core.runtime.arrays.array import array
@@ -27,6 +28,7 @@ from sim.schema.kinds import Choice, Int
 from sim.schema.reading import SchemaLine
 from sim.solvers.air import FaceDrag
 from sim.solvers.batch import ConstraintBatch, Rows
+from sim.solvers.bodies import BodyStep
 from sim.solvers.fingerprint import copy_containers, fingerprint
 from sim.solvers.integrators import Euler, Integrator
 from sim.solvers.step_kernels import step_kernels
@@ -108,12 +110,22 @@ class Solver:
     def _prepare(self, keeps: bool) -> None:
         """Kernels and scratch for a step.  keeps: gradients flow through the multipliers."""
         model = self.model
+        if model.body_count and (why := self._no_bodies()):
+            raise SolverError(
+                f"{why} steps no rigid bodies, and the model has {model.body_count}; use SolverXPBD with"
+                " order='colored' and integrator='euler'",
+                "Choose `xpbd` with `order: colored` and `integrator: euler`",
+            )
         self._kernels, self._keeps = step_kernels(model.dtype, model.in_air), keeps
         self._no_damping = zeros(1, model.dtype, model.device)
         self._prescribes = (
             model.attachment_point.size if "attachment" in model.constraint_sets or model.motion_kind.size else 0
         )
         self._own_scratch()
+
+    def _no_bodies(self) -> str:
+        """What of this solver steps no rigid bodies; "" where it does."""
+        return type(self).__name__
 
     def _own_scratch(self) -> None:
         """Makes arrays for all that a step writes before it reads it."""
@@ -127,9 +139,13 @@ class Solver:
                 setattr(parameters, name, values)
             multiplier = zeros(constraints.count, value_type(c, real), model.device, grad and self._keeps)
             evolutions = {name: make_evolution(c, real, name) for name in c.internal_variables}
-            self.batches.append(ConstraintBatch(constraints, parameters, multiplier, evolutions))
+            placing = slot_struct(c, constraints.slots, real)()
+            for name, values in constraints.placing.items():
+                setattr(placing, name, values)
+            self.batches.append(ConstraintBatch(constraints, parameters, multiplier, evolutions, placing))
         self._face_drag = FaceDrag(model) if model.in_wind else None
         self._integrator = self._make_integrator()
+        self._bodies = BodyStep(model)
         soft = model.constraint_sets.get("attachment")
         self._target = zeros(1, vector(3, real), model.device, grad) if soft is None else soft.parameters["target"]
 
@@ -168,7 +184,13 @@ class Solver:
         sets = [
             a
             for b in self.batches
-            for a in (b.set.points, b.set.compliance, b.set.damping, *b.set.parameters.values())
+            for a in (
+                b.set.points,
+                b.set.compliance,
+                b.set.damping,
+                *b.set.parameters.values(),
+                *b.set.placing.values(),
+            )
             if a is not None and not (a is self._target and self._prescribes)
         ]
         air = [] if self._face_drag is None else self._face_drag.inputs
@@ -178,7 +200,8 @@ class Solver:
     def scratch(self) -> list[array]:
         """Arrays that every step writes before it reads them."""
         air = [] if self._face_drag is None else self._face_drag.scratch
-        return [*(b.multiplier for b in self.batches), self._target, *air, *self._integrator.scratch]
+        own = [*self._integrator.scratch, *self._bodies.scratch]
+        return [*(b.multiplier for b in self.batches), self._target, *air, *own]
 
     @property
     def history(self) -> tuple[Field, ...]:
@@ -269,6 +292,7 @@ class Solver:
                 inputs = [batch.set.points, batch.parameters_in(before), *start, s.dt]
                 launch(evolution, batch.set.count, inputs, [after])
         self._integrator.predict(before, s.dt)
+        self._bodies.predict(before, s.dt)
         if self._face_drag is not None:
             moving, ahead = self._integrator.at_end(before, s.dt), self._integrator.order > 1
             self._face_drag.slow(moving, ahead, s.effective_dt, s.reference, s.particle)
@@ -313,6 +337,7 @@ class Solver:
             if batch.set.constraint.unilateral:
                 self._integrator.touch(batch.set.points, batch.multiplier)
         self._integrator.finish(s.before, s.after, s.dt)
+        self._bodies.finish(s.before, s.after, s.dt)
 
     def _substep(
         self, before: State, after: State, control: Control | None, dt: float, watch: Watch = _unwatched

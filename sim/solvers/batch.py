@@ -27,13 +27,14 @@ class ConstraintBatch:
     """What a solver needs to work on one set of constraints.
 
     parameters: those of C, a struct of arrays; multiplier: lambda of each; evolutions: internal variable -> the kernel
-    of its evolution law.
+    of its evolution law; placing: where its points are on bodies, a struct of arrays.
     """
 
     set: ConstraintSet
     parameters: Any
     multiplier: array
     evolutions: dict[str, Kernel] = field(default_factory=dict)
+    placing: Any = None
 
     def parameters_in(self, state: State) -> Any:
         """The parameters of C with the internal variables of a state."""

@@ -56,8 +56,8 @@ class StepResidual:
 def step_residuals(solver: Solver, after: State, dt: float) -> dict[str, StepResidual]:
     """Constraint -> residual of the step that a solver took last, which led to `after`.
 
-    Attachments and contacts aside, which hold as far as they are compliant.  Nothing is recorded on a tape.  Raises
-    SolverError for a solver that does not sweep.
+    Attachments, contacts and what acts on bodies aside, which hold as far as they are compliant.  Nothing is recorded
+    on a tape.  Raises SolverError for a solver that does not sweep.
     """
     if not isinstance(solver, SolverXPBD):
         raise SolverError(f"{type(solver).__name__} makes no sweeps that could leave anything; give a SolverXPBD")
@@ -66,7 +66,7 @@ def step_residuals(solver: Solver, after: State, dt: float) -> dict[str, StepRes
         return {
             batch.set.name: _residual(solver, batch, after, solved)
             for batch in solver.batches
-            if batch.set.constraint.internal and batch.set.count
+            if batch.set.constraint.internal and batch.set.count and batch.set.slots.only_particles
         }
 
 

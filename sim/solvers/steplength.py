@@ -165,7 +165,7 @@ def _step_without_jitter(model: Model, epsilon: float) -> float:
     gravity, fastest = float(np.linalg.norm(model.gravity.numpy())), float(np.linalg.norm(v, axis=1).max(initial=0.0))
     least = 0.0
     for made in model.constraint_sets.values():
-        if made.constraint.points != 2 or not made.constraint.internal:
+        if made.constraint.points != 2 or not made.constraint.internal or not made.slots.only_particles:
             continue
         a, b = made.points.device.numpy(made.points).T
         length, away = np.linalg.norm(x[a] - x[b], axis=1), np.abs(x[a]).max(axis=1, initial=0.0)

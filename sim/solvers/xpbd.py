@@ -14,10 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.constraints.projection import make_projection
+from sim.constraints.slots.projection import make_slot_projection
 from sim.constraints.warm_start import make_softness, make_warm_start
 from sim.core.lang.types import int32, vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.launch.kernel import Kernel
 from sim.core.runtime.launch.launch import launch
 from sim.schema.kinds import Choice, Int
 from sim.schema.reading import SchemaLine
@@ -38,8 +40,10 @@ class SolverXPBD(Solver, key="xpbd"):
                 stays at rest exactly, and solids need far fewer steps (see `sim.constraints.warm_start`).  Contacts
                 begin at zero.
     integrator: "euler": implicit Euler, as published; "bdf2": second order, see `sim.solvers.integrators`.
+    direction:  along which gradients of C rows without compliance push: those at the start of the step, which conserves
+                energy and momentum ("start", or "joints" for those of joints alone), or those at its end ("end").
     Pinned points (zero inverse mass) never move, unless their attachment prescribes a motion.
-    All four may be changed between steps; what a tape or a graph has recorded stays as it is.
+    All five may be changed between steps; what a tape or a graph has recorded stays as it is.
     """
 
     about = "extended position-based dynamics"
@@ -51,19 +55,22 @@ class SolverXPBD(Solver, key="xpbd"):
                    " forces at hand (solids need fewer steps)", "zero"),
         SchemaLine("integrator", Choice(tuple(INTEGRATORS)), "euler: first order, as published; bdf2: second order,"
                    " with less damping of its own", "euler"),
+        SchemaLine("direction", Choice(("joints", "start", "end")), "where the directions of rigid rows are taken:"
+                   " at the start of a step for joints, or for all; or at its end for all", "joints"),
     )  # fmt: skip
 
     iterations: int = 1
     order: str = "colored"
     start: str = "zero"
     integrator: str = "euler"
+    direction: str = "joints"
 
     def __post_init__(self) -> None:
-        self._prepared: tuple[int, str, str, str] | None = None
+        self._prepared: tuple[int, str, str, str, str] | None = None
         self._ready()
 
     def _ready(self) -> None:
-        chosen = self.iterations, self.order, self.start, self.integrator
+        chosen = self.iterations, self.order, self.start, self.integrator, self.direction
         if self._prepared != chosen:
             self._check_settings()
             self._make_kernels()
@@ -73,16 +80,28 @@ class SolverXPBD(Solver, key="xpbd"):
         model, averaged = self.model, self.order == "jacobi"
         self._prepare(keeps=self.iterations > 1 or self.start == "elastic")
         real = model.dtype
-        self._projections, self._warm_starts = {}, {}
+        self._projections, self._warm_starts, self._on_slots = {}, {}, set[Kernel]()
         self._bounds = leading_parts(self.batches) if self.start == "elastic" else {}
         for batch in self.batches:
-            c, damped = batch.set.constraint, batch.set.damping is not None
+            c, damped, slots = batch.set.constraint, batch.set.damping is not None, batch.set.slots
+            begin = c.from_start if self.direction == "joints" else self.direction == "start"
+            if not slots.only_particles or (begin and not c.unilateral):
+                for disjoint in (False, True):
+                    for first in (False, True):
+                        kernel = make_slot_projection(c, slots, real, first, damped, begin, disjoint)
+                        self._projections[batch.set.name, first, disjoint] = kernel
+                        self._on_slots.add(kernel)
+                continue
             for disjoint in (False, True):
                 for first in (False, True):
-                    self._projections[c, first, disjoint] = make_projection(c, real, first, damped, averaged, disjoint)
+                    self._projections[batch.set.name, first, disjoint] = make_projection(
+                        c, real, first, damped, averaged, disjoint
+                    )
                 if self.start == "elastic" and not c.unilateral:
                     bounded = batch.set.name in self._bounds
-                    self._warm_starts[c, disjoint] = make_warm_start(c, real, damped, True, disjoint, bounded)
+                    self._warm_starts[batch.set.name, disjoint] = make_warm_start(
+                        c, real, damped, True, disjoint, bounded
+                    )
         self._valence = self._constraints_per_point(self.batches) if averaged else self._no_damping
         self._sharing = {b.set.name: self._sharing_of(b) for b in self.batches if self._is_warm(b)}
         self._no_correction = zeros(1, vector(3, real), model.device)
@@ -97,6 +116,10 @@ class SolverXPBD(Solver, key="xpbd"):
             for b in self.batches
             if self.start == "elastic" and b.set.constraint.law is not None
         }
+
+    def _no_bodies(self) -> str:
+        named = (("order", self.order, "colored"), ("integrator", self.integrator, "euler"))
+        return ", ".join(f"{name}={chosen!r}" for name, chosen, needed in named if chosen != needed)
 
     def _make_integrator(self) -> Integrator:
         return INTEGRATORS[self.integrator](self.model)
@@ -130,7 +153,7 @@ class SolverXPBD(Solver, key="xpbd"):
             if self._is_warm(batch):
                 bound = self._bound(batch, s)
                 for rows in batch.colors:
-                    kernel = self._warm_starts[batch.set.constraint, rows.disjoint]
+                    kernel = self._warm_starts[batch.set.name, rows.disjoint]
                     self._warm_start(kernel, batch, rows, s, self._sharing[batch.set.name], bound)
         for iteration in range(self.iterations):  # lines 5 to 13
             if self._correction is None:
@@ -158,19 +181,35 @@ class SolverXPBD(Solver, key="xpbd"):
 
     def _is_warm(self, batch: ConstraintBatch) -> bool:
         """Do the multipliers of these constraints start with those of the forces at the start of the step?"""
-        return (batch.set.constraint, False) in self._warm_starts
+        return (batch.set.name, False) in self._warm_starts
 
     def _project(self, batch: ConstraintBatch, rows: Rows, iteration: int, s: Substep) -> None:
         """Lines 6 to 10: eq. 18 for d lambda, eq. 17 for d x."""
         correction = self._correction if self._correction is not None else self._no_correction
         first = iteration == 0 and not self._is_warm(batch)  # then the multipliers are zero, and not read
+        kernel = self._projections[batch.set.name, first, rows.disjoint]
+        if kernel in self._on_slots:
+            self._project_slots(kernel, batch, rows, s)
+            return
         launch(
-            self._projections[batch.set.constraint, first, rows.disjoint],
+            kernel,
             rows.count,
             [rows.begin, *self._constraint_data(batch, s), self._valence, s.reference, s.effective_dt],
             [s.particle, correction, batch.multiplier],
         )
         s.watch(s.particle if self._correction is None else correction, batch, rows)
+
+    def _project_slots(self, kernel: Kernel, batch: ConstraintBatch, rows: Rows, s: Substep) -> None:
+        """The same, where not all points are particles."""
+        points, data, *rest = self._constraint_data(batch, s)
+        bodies = self._bodies
+        launch(
+            kernel,
+            rows.count,
+            [rows.begin, points, batch.placing, data, *rest, s.reference, bodies.start, s.effective_dt],
+            [s.particle, *bodies.moving, batch.multiplier],
+        )
+        s.watch(bodies.dx, batch, rows)
 
 
 def leading_parts(batches: Sequence[ConstraintBatch]) -> dict[str, tuple[array, str]]:

@@ -18,6 +18,8 @@ from sim.constraints import REGISTRY, Constraint
 from sim.constraints.damping.branches import branched
 from sim.constraints.damping.evolution import make_evolution
 from sim.constraints.projection import make_projection
+from sim.constraints.slots.pattern import Slots
+from sim.constraints.slots.projection import make_slot_projection
 from sim.constraints.warm_start import make_softness, make_warm_start
 from sim.core.lang.autodiff.reverse import vjp
 from sim.core.lang.frontend.tracer import trace_function
@@ -28,6 +30,7 @@ from sim.core.lang.types import SCALARS, ArrayType, Scalar, array_type, bool_, h
 from sim.core.runtime.launch.kernel import Kernel
 from sim.model.energy import make_energy, make_force
 from sim.solvers.air import drag_kernels
+from sim.solvers.bodies import body_kernels
 from sim.solvers.step_kernels import step_kernels
 
 
@@ -84,12 +87,28 @@ def is_large(c: Constraint) -> bool:
     return c.rows > 3 or c.points > 4
 
 
+ON_BODIES = (("distance", "pa"), ("revolute", "ab"), ("drive_angle", "wa"), ("friction_angle", "ab"))
+"""Constraints on bodies that stand for the others: several rows, rows of frames, of stiffness, with a limit."""
+
+
+def slot_variants(c: Constraint, real: Scalar, kinds: str) -> list[Variant]:
+    """The projection of a constraint on bodies, with all that it may have, and with little."""
+    out: list[Variant] = []
+    for first in (True, False):
+        kernel = partial(make_slot_projection, c, Slots(kinds), real, first, not first, not first, first)
+        label = f"project_{c.name}_{kinds}_{'first' if first else 'next'}"
+        out += _lazily(kernel, label, (), ("x_ref",))
+    return out
+
+
 @cache
 def solver_variants(real: Scalar) -> list[Variant]:
     """The kernels of the constraints of the project, and those that solvers share; of solids one of each kind."""
     out: list[Variant] = []
     for c in REGISTRY.values():
         if not c.function.__module__.startswith("sim.constraints"):
+            continue
+        if c.added_by.startswith("add_joint"):
             continue
         made: dict[str, Callable[[], Iterator[Variant]]] = {}
         for first in (True, False):
@@ -118,6 +137,10 @@ def solver_variants(real: Scalar) -> list[Variant]:
         for label, of in made.items():
             if not is_large(c) or label.startswith(LARGE):
                 out += of()
+    for name, kinds in ON_BODIES:
+        out += slot_variants(REGISTRY[name], real, kinds)
+    for kernel in body_kernels(real):
+        out += variants(kernel, kernel.name, (), ("clock", "clock_out"))
     rheology = branched(REGISTRY["distance"], ("time", "yield"))
     out += _lazily(partial(make_evolution, rheology, real, "inner"), f"evolve_{rheology.name}")
     for kernel in {k.name: k for ahead in (False, True) for k in drag_kernels(real, ahead)}.values():

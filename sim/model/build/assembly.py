@@ -15,7 +15,8 @@ from sim.core.runtime.arrays.array import array
 from sim.core.runtime.devices.device import DeviceLike, get_device
 from sim.model.build import checks
 from sim.model.build.blocks import AttachmentBlock, ConstraintBlock, LoadBlock, PointBlock, ShapeBlock
-from sim.model.build.merge import build_set, unmeasured
+from sim.model.build.bodies import BodyBlock, derive_bodies
+from sim.model.build.merge import Movers, build_set, unmeasured
 from sim.model.build.motions import motion_key
 from sim.model.build.worlds import (
     Numbering,
@@ -55,6 +56,7 @@ class ModelParts:
     worlds: int = 1
     wind: np.ndarray = field(default_factory=lambda: np.zeros(3))
     air_density: float = 0.0
+    bodies: Sequence[BodyBlock] = ()
 
     def with_held(self) -> ModelParts:
         """The same, with what constraints want to know of the points that are held."""
@@ -67,18 +69,20 @@ class ModelParts:
     def in_worlds(self, worlds: int) -> ModelParts:
         """The same `worlds` times."""
         number = Numbering([block.group for block in self.points], worlds)
+        number_bodies = Numbering([block.group for block in self.bodies], worlds)
         groups = {name: copied_group(group, number) for name, group in self.groups.items()}
         return ModelParts(
             self.gravity,
             groups,
             [copied_points(b, groups[b.group.name], worlds) for b in self.points],
-            [copied_constraints(b, number) for b in self.constraints],
+            [copied_constraints(b, number, number_bodies) for b in self.constraints],
             [copied_shape(b, worlds) for b in self.shapes],
             [copied_attachment(b, number) for b in self.attachments],
             [copied_load(b, number) for b in self.loads],
             worlds,
             self.wind,
             self.air_density,
+            [b.copied(worlds) for b in self.bodies],
         )
 
 
@@ -93,17 +97,21 @@ def assemble(parts: ModelParts, device: DeviceLike, requires_grad: bool, dtype: 
 
 
 def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
-    if not parts.points:
-        raise ModelError("the model has no points", "Add particles, a chain or a cloth before finalize")
-    position = np.concatenate([block.base + per_element(block.position, len(block.base)) for block in parts.points])
-    mass = np.concatenate([block.mass for block in parts.points])
+    if not parts.points and not parts.bodies:
+        raise ModelError("the model has no points and no bodies", "Add particles, a cloth or a body before finalize")
+    positions = [block.base + per_element(block.position, len(block.base)) for block in parts.points]
+    position = np.concatenate([np.zeros((0, 3)), *positions])
+    mass = np.concatenate([np.zeros(0), *(block.mass for block in parts.points)])
     attachments = _with_massless(parts.attachments, mass)
     free = mass > 0
     for block in attachments:
         if block.pinned:
             free[block.points] = False
-    if not free.any():
-        raise ModelError("nothing is free to move: every point is pinned or has mass 0", "Attach fewer points")
+    bodies_free = np.concatenate(
+        [np.zeros(0, bool), *(~b.held & (per_element(b.mass, b.group.count) > 0) for b in parts.bodies)]
+    )
+    if not free.any() and not bodies_free.any():
+        raise ModelError("nothing is free to move: every point or body is held or has mass 0", "Attach fewer points")
 
     materials = Materials(make.real, make.device, make.requires_grad)
     materials.add("gravity", parts.gravity[None])
@@ -117,13 +125,17 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         *_attachment_blocks(attachments, position),
         *_contact_blocks(parts.shapes, shapes, parts.points),
     ]
-    sets = _build_sets(blocks, free, materials, make, parts.worlds)
+    movers = Movers.over(free, bodies_free)
+    own = {name: make.zeros(len(bodies_free), kind) for name, kind in (("body_com", vector(3, make.real)),)}
+    sets = _build_sets(blocks, movers, materials, make, own, parts.worlds)
     arrays = allocate(
-        MODEL_FIELDS, *_geometry(parts, attachments, free, sets), make.real, make.device, make.requires_grad
+        MODEL_FIELDS, *_geometry(parts, attachments, movers, sets), make.real, make.device, make.requires_grad
     )
+    arrays |= own
     moves = any(block.displaced for block in attachments)
     placed = make.zeros(len(free), vector(3, make.real)) if moves else arrays["particle_q"]
     derivations = [
+        *derive_bodies(parts.bodies, arrays, materials, make),
         *_masses(parts.points, parts.loads, arrays, materials, make),
         *_placements(parts.points, placed, arrays["particle_qd"], arrays["particle_free"], materials, make),
         *_displaced(attachments, placed, arrays["particle_q"], materials, make),
@@ -144,6 +156,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         in_air=any(block.drag is not None for block in parts.points),
         worlds=parts.worlds,
         in_wind=in_wind,
+        bodies={block.group.name: block.group for block in parts.bodies},
     )
     model.refresh()
     _measure(model, placed, blocks)
@@ -265,10 +278,10 @@ def _air(
 
 
 def _geometry(
-    parts: ModelParts, attachments: Sequence[AttachmentBlock], free: np.ndarray, sets: Mapping[str, ConstraintSet]
+    parts: ModelParts, attachments: Sequence[AttachmentBlock], movers: Movers, sets: Mapping[str, ConstraintSet]
 ) -> tuple[dict[str, int], dict[str, Any]]:
     """Counts and constant content of the model's arrays."""
-    groups = [block.group for block in parts.points]
+    groups, free = [block.group for block in parts.points], movers.free[: movers.particles]
     links = [group.edges for group in groups if group.kind == "chain"]
     springs = [b.points for b in parts.constraints if b.constraint.name == "distance" and b.label not in parts.groups]
     moving = [(block, world) for block in attachments for world in range(block.worlds)]
@@ -276,7 +289,8 @@ def _geometry(
     firsts = np.cumsum([0, *(block.worlds for block in attachments)])
     values = {
         "particle_free": free,
-        "particle_thickness": np.concatenate([np.full(b.group.count, b.thickness) for b in parts.points]),
+        "particle_thickness": _thickness(parts.points),
+        "body_free": movers.free[movers.particles : -1],
         "tri_indices": np.concatenate([NO_TRIANGLES, *(g.triangles for g in groups)]),
         "edge_indices": np.concatenate([NO_EDGES, *(g.edges for g in groups if g.kind != "chain")]),
         "spring_indices": np.concatenate([NO_EDGES, *links, *springs]),
@@ -298,7 +312,8 @@ def _geometry(
         "motion_b": np.array([m[3] for m in motions]),
     }
     counts = {
-        "particles": len(free), "triangles": len(values["tri_indices"]), "edges": len(values["edge_indices"]),
+        "particles": len(free), "bodies": len(values["body_free"]),
+        "triangles": len(values["tri_indices"]), "edges": len(values["edge_indices"]),
         "springs": len(values["spring_indices"]), "tetrahedra": len(values["tet_indices"]),
         "attached": len(values["attachment_point"]), "attachments + 1": len(moving) + 1, "motions": len(motions),
     }  # fmt: skip
@@ -366,13 +381,17 @@ def _touched(shape: ShapeBlock, parts: ModelParts) -> np.ndarray:
 def _contact_blocks(
     shapes: Sequence[ShapeBlock], touched: Mapping[str, np.ndarray], points: Sequence[PointBlock]
 ) -> list[ConstraintBlock]:
-    thickness = np.concatenate([np.full(b.group.count, b.thickness) for b in points])
+    thickness = _thickness(points)
     return [
         ConstraintBlock(s.label, s.label, REGISTRY[_CONTACTS[s.kind]], touched[s.label][:, None],
                         np.ones(len(touched[s.label])), s.values,
                         constants={"thickness": thickness[touched[s.label]]}, directions=("normal",))
         for s in shapes
     ]  # fmt: skip
+
+
+def _thickness(blocks: Sequence[PointBlock]) -> np.ndarray:
+    return np.concatenate([np.zeros(0), *(np.full(b.group.count, b.thickness) for b in blocks)])
 
 
 def _shape(block: ShapeBlock, points: np.ndarray, materials: Materials) -> Shape:
@@ -384,23 +403,30 @@ def _shape(block: ShapeBlock, points: np.ndarray, materials: Materials) -> Shape
 
 # ------------------------------------------------------------------------------------------ constraints
 def _build_sets(
-    blocks: Sequence[ConstraintBlock], free: np.ndarray, materials: Materials, make: ArrayFactory, worlds: int
+    blocks: Sequence[ConstraintBlock],
+    movers: Movers,
+    materials: Materials,
+    make: ArrayFactory,
+    arrays: Mapping[str, array],
+    worlds: int,
 ) -> dict[str, ConstraintSet]:
     merged: dict[str, list[ConstraintBlock]] = {}
     for block in blocks:
-        merged.setdefault(block.constraint.name, []).append(block)
-    return {name: build_set(own, free, materials, make, worlds) for name, own in merged.items()}
+        merged.setdefault(block.set_name, []).append(block)
+    return {name: build_set(own, movers, materials, make, arrays, worlds) for name, own in merged.items()}
 
 
 def _measure(model: Model, rest: array, blocks: Sequence[ConstraintBlock]) -> None:
     """Parameters that nobody gave: C of the rest shape, the initial one before attachments displace it, with those
     parameters 0."""
     for name, made in model.constraint_sets.items():
-        own = [block for block in blocks if block.constraint.name == name]
+        own = [block for block in blocks if block.set_name == name]
         wanted = [(p, block, unmeasured(block, p)) for p in made.constraint.measured for block in own]
         if not any(mask.any() for _, _, mask in wanted):
             continue
-        measured = measure_rest(made.constraint, model.dtype, rest, made.points, made.parameters)
+        bodies = (model.body_q, model.body_com)
+        placed = made.slots, made.placing
+        measured = measure_rest(made.constraint, model.dtype, rest, made.points, made.parameters, *placed, bodies)
         for parameter, block, mask in wanted:
             rows = made.index_of[block.label]
             chosen = np.flatnonzero(mask & (rows >= 0))

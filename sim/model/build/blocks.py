@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 
 from sim.constraints.base import REGISTRY, Constraint, ConstraintParameter
+from sim.constraints.slots.pattern import Slots
 from sim.constraints.stencils import Given
 from sim.core.lang.errors import did_you_mean
 from sim.model.build import checks
+from sim.model.build.bodies import SlotPlace
 from sim.model.derived.arrays import per_element
 from sim.model.errors import ModelError
 from sim.model.groups import Group
@@ -79,6 +81,8 @@ class ConstraintBlock:
     constants: parameters that are no material values, (n,) or (n, 3); directions: parameters that are made unit
     vectors; size: (n,) of the elements at rest, for a material law, whose values then stand in `values` instead of a
     compliance; given: constants that depend on which points of the model (particles,) are held.
+    slots: to what the points belong, None where all are particles; then `points` are numbers of particles and bodies.
+    places: slot -> where on its bodies, or in the world.
     """
 
     label: str
@@ -91,6 +95,18 @@ class ConstraintBlock:
     directions: tuple[str, ...] = ()
     size: np.ndarray | None = None
     given: Given | None = None
+    slots: Slots | None = None
+    places: Mapping[int, SlotPlace] = field(default_factory=dict)
+
+    @property
+    def pattern(self) -> Slots:
+        """To what the points belong."""
+        return self.slots or Slots.of_particles(self.constraint.points)
+
+    @property
+    def set_name(self) -> str:
+        """Of the set that these constraints are in."""
+        return self.pattern.key(self.constraint)
 
     @property
     def count(self) -> int:

@@ -38,6 +38,8 @@ from sim.model.build.blocks import (
     registered,
     springs,
 )
+from sim.model.build.bodies import BodyPoint, SlotPlace, slots_of_rows
+from sim.model.build.body_builder import BodyBuilder
 from sim.model.build.branches import with_branches
 from sim.model.build.material_blocks import material_blocks
 from sim.model.build.motions import read_motions
@@ -51,7 +53,7 @@ AIR_DENSITY = 1.2
 """[kg/m^3], of dry air at sea level and 21 degrees Celsius."""
 
 
-class ModelBuilder:
+class ModelBuilder(BodyBuilder):
     """Collects what a model consists of.  gravity: (3,) [m/s^2]; wind: (3,) [m/s], and the density of the air [kg/m^3],
     for objects that have been given `set_air`.
 
@@ -65,13 +67,12 @@ class ModelBuilder:
         wind: Sequence[float] = (0.0, 0.0, 0.0),
         air_density: float = AIR_DENSITY,
     ) -> None:
+        super().__init__()
         self.gravity = checks.vec3("gravity", gravity)
         self.wind = checks.vec3("wind", wind)
         self.air_density = checks.number("air_density", air_density)
         self.groups: dict[str, Group] = {}
-        self._labels: set[str] = {"gravity"}
         self._points: list[PointBlock] = []
-        self._constraints: list[ConstraintBlock] = []
         self._shapes: list[ShapeBlock] = []
         self._attachments: list[AttachmentBlock] = []
         self._loads: list[LoadBlock] = []
@@ -79,8 +80,6 @@ class ModelBuilder:
         self._loose: list[tuple[np.ndarray, np.ndarray, float]] = []
         self._springs: list[tuple[int, int, float, float, float]] = []
         self._count = 0
-        self._worlds = 1
-        self._finalized = False
 
     # ------------------------------------------------------------------------------------------ what there is
     @property
@@ -335,7 +334,8 @@ class ModelBuilder:
         branches: Any = None,
         **parameters: Any,
     ) -> str:
-        """Constraints of one kind on rows of `points` (n, k).  Returns their label.
+        """Constraints of one kind on rows of `points` (n, k), particles or points of bodies (`point_of`).  Returns
+        their label.
 
         compliance: alpha of each, damping [s], and the constraint's own parameters: one value or (n,) of them.  A
         parameter that the constraint measures (`rest`) may be left out.  Their paths are `label.compliance`, ...
@@ -347,12 +347,22 @@ class ModelBuilder:
             constraint = registered(constraint, "constraint")
         if not isinstance(constraint, Constraint):
             raise ModelError(f"constraint is a {type(constraint).__name__}", "Pass what @sim.constraint made")
-        table = checks.point_table("points", points, constraint.points, self._count)
+        slots, places = None, dict[int, SlotPlace]()
+        if isinstance(points, Sequence) and any(isinstance(entry, BodyPoint) for row in points for entry in row):
+            rows = [list(row) for row in points]
+            counts = self._count, self.body_count
+            slots, table, places = slots_of_rows("points", rows, constraint.points, constraint.frames, *counts)
+        else:
+            if constraint.frames:
+                raise ModelError(f"the points of {constraint.name!r} are frames", "Give points of bodies, by point_of")
+            table = checks.point_table("points", points, constraint.points, self._count)
         spec = {"compliance": compliance, "damping": damping, **parameters}
         values, _ = constraint_values(f"add_constraints({constraint.name})", constraint, spec, len(table))
         label = self._label(label, constraint.name)
         self._labels.add(label)
-        block = ConstraintBlock(label, label, constraint, table, np.ones(len(table)), values)
+        block = ConstraintBlock(
+            label, label, constraint, table, np.ones(len(table)), values, slots=slots, places=places
+        )
         self._constraints.append(with_branches("branches", block, branches))
         return label
 
@@ -585,30 +595,11 @@ class ModelBuilder:
         self._finalized = True
         parts = ModelParts(
             self.gravity, self.groups, self._points, self._constraints, self._shapes, self._attachments, self._loads,
-            wind=self.wind, air_density=self.air_density,
+            wind=self.wind, air_density=self.air_density, bodies=self._bodies,
         ).with_held()  # fmt: skip
         return assemble(parts if self._worlds == 1 else parts.in_worlds(self._worlds), device, requires_grad, dtype)
 
     # ------------------------------------------------------------------------------------------ inside
-    def _open(self, method: str) -> None:
-        if self._finalized:
-            raise ModelError(f"{method} after finalize", "Add everything first, or begin a new ModelBuilder")
-        if self._worlds != 1 and method not in ("finalize", "replicate"):
-            raise ModelError(f"{method} after replicate", "Add everything first; replicate copies what is there")
-
-    def _label(self, label: str | None, default: str) -> str:
-        """A label that is free.  It is taken when the thing is added, so that a failed call leaves nothing behind."""
-        if label is None:
-            number, label = 0, default
-            while label in self._labels:
-                number += 1
-                label = f"{default}_{number}"
-        elif not isinstance(label, str) or not label or "." in label:
-            raise ModelError(f"label {label!r} is no name", "Give a text without dots")
-        elif label in self._labels:
-            raise ModelError(f"label {label!r} is taken", "Choose another; it names the material values")
-        return label
-
     def _block_of(self, group: Group) -> PointBlock:
         block = next((b for b in self._points if b.group is group), None)
         if block is None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from sim.constraints.slots.bodies import slot_types
+from sim.constraints.slots.pattern import PARTICLE, WORLD, Slots
 from sim.core.lang.types import int32, vector
+from sim.core.runtime.arrays.array import array
 from sim.model.build.blocks import ConstraintBlock
+from sim.model.build.bodies import derive_place
 from sim.model.build.row_order import order_rows, order_rows_of_worlds
 from sim.model.constraint_set import ConstraintSet
 from sim.model.derived.arrays import ArrayFactory, per_element
@@ -17,10 +22,39 @@ from sim.model.errors import ModelError
 from sim.model.materials import Materials
 
 
+@dataclass(frozen=True, eq=False)
+class Movers:
+    """All that moves or is held: particles, then bodies, then the world.  free: what the solver may move."""
+
+    free: np.ndarray
+    particles: int
+
+    @classmethod
+    def over(cls, particles: np.ndarray, bodies: np.ndarray) -> Movers:
+        """From what is free of each."""
+        return cls(np.concatenate([particles, bodies, [False]]), len(particles))
+
+    def of(self, slots: Slots, numbers: np.ndarray) -> np.ndarray:
+        """From numbers (n, k) of particles and bodies to those of movers."""
+        if slots.only_particles:
+            return numbers
+        columns = [
+            column if kind == PARTICLE else np.full_like(column, len(self.free) - 1) if kind == WORLD
+            else column + self.particles
+            for kind, column in zip(slots.kinds, numbers.T, strict=True)
+        ]  # fmt: skip
+        return np.stack(columns, axis=1)
+
+
 def build_set(
-    blocks: Sequence[ConstraintBlock], free: np.ndarray, materials: Materials, make: ArrayFactory, worlds: int = 1
+    blocks: Sequence[ConstraintBlock],
+    movers: Movers,
+    materials: Materials,
+    make: ArrayFactory,
+    arrays: Mapping[str, array],
+    worlds: int = 1,
 ) -> ConstraintSet:
-    """Merges blocks of one constraint.  free: (particles,) bool, what the solver may move.  worlds: see
+    """Merges blocks of one constraint and one pattern of slots.  arrays: of the model; worlds: see
     `sim.model.build.worlds`.
 
     The material values of the blocks are added to `materials`; what follows from them is a derivation of the set.
@@ -28,7 +62,9 @@ def build_set(
     constraint = blocks[0].constraint
     if any(block.constraint is not constraint for block in blocks):
         raise ModelError(f"two different constraints are called {constraint.name!r}", "Rename one of the two functions")
-    points = np.concatenate([block.points for block in blocks])
+    slots, free = blocks[0].pattern, movers.free
+    numbers = np.concatenate([block.points for block in blocks])
+    points = movers.of(slots, numbers)
     owner = np.repeat(np.arange(len(blocks)), [block.count for block in blocks])
     kept = np.flatnonzero(free[points].any(axis=1))
     if worlds == 1:
@@ -42,15 +78,17 @@ def build_set(
     kind = real if constraint.rows == 1 else vector(constraint.rows, real)
     made = ConstraintSet(
         constraint=constraint,
-        points=make.constant(points[kept[order]].astype(np.int32), int32),
+        points=make.constant(numbers[kept[order]].astype(np.int32), int32),
         compliance=make.zeros(n, kind),
         damping=None,
         parameters={name: make.zeros(n, p.type(real)) for name, p in constraint.parameters.items()},
-        offsets=offsets, shared=shared, names=[], index_of={},
+        offsets=offsets, shared=shared, names=[], index_of={}, slots=slots,
+        placing={name: make.zeros(n, kind) for name, kind in slot_types(constraint, slots, real).items()},
     )  # fmt: skip
     if any("damping" in block.values for block in blocks):
         made.damping = make.zeros(n, real)
     begin = 0
+    turns = {f"frame_{j}": np.zeros((n, 4)) for j in slots.placed if j in constraint.frames}
     fixed = {name: np.zeros((n, *p.shape)) for name, p in constraint.parameters.items()}
     for block in blocks:
         rows = row_of[begin : begin + block.count]
@@ -58,11 +96,36 @@ def build_set(
         made.names.append(block.label)
         made.index_of[block.label] = rows
         _bind(made, block, rows, materials, make)
+        _place(made, block, rows, materials, make, arrays)
         for name, host in block.constants.items():
             fixed[name][rows[rows >= 0]] = host[rows >= 0]
+        for j, place in block.places.items():
+            if j in constraint.frames:
+                turns[f"frame_{j}"][rows[rows >= 0]] = per_element(place.turn, block.count)[rows >= 0]
     for name, host in fixed.items():
         made.parameters[name].assign(host)
+    for name, host in turns.items():
+        made.placing[name].assign(host)
     return made
+
+
+def _place(
+    made: ConstraintSet,
+    block: ConstraintBlock,
+    rows: np.ndarray,
+    materials: Materials,
+    make: ArrayFactory,
+    arrays: Mapping[str, array],
+) -> None:
+    """Where the slots of a block are on their bodies, by derivations."""
+    chosen = np.flatnonzero(rows >= 0)
+    for j, place in block.places.items():
+        bodies = None if made.slots.kinds[j] == WORLD else block.points[chosen, j]
+        out, com = made.placing[f"offset_{j}"], arrays["body_com"]
+        if len(chosen):
+            made.derivations.append(
+                derive_place(place, block.prefix, bodies, chosen, rows[chosen], com, out, materials, make, block.count)
+            )
 
 
 def _bind(

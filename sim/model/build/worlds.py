@@ -12,14 +12,15 @@ from dataclasses import replace
 
 import numpy as np
 
+from sim.constraints.slots.pattern import PARTICLE, WORLD
 from sim.model.build.blocks import AttachmentBlock, ConstraintBlock, LoadBlock, PointBlock, ShapeBlock
-from sim.model.groups import Group
+from sim.model.groups import BodyGroup, Group
 
 
 class Numbering:
-    """From the numbers of points in one world to those in all of them."""
+    """From the numbers of points (or bodies) in one world to those in all of them."""
 
-    def __init__(self, groups: Sequence[Group], worlds: int) -> None:
+    def __init__(self, groups: Sequence[Group | BodyGroup], worlds: int) -> None:
         self.worlds = worlds
         self._starts = np.array([g.start for g in groups])
         self._counts = np.array([g.count for g in groups])
@@ -74,11 +75,16 @@ def copied_points(block: PointBlock, group: Group, worlds: int) -> PointBlock:
     )
 
 
-def copied_constraints(block: ConstraintBlock, number: Numbering) -> ConstraintBlock:
-    n = number.worlds
+def copied_constraints(block: ConstraintBlock, number: Numbering, number_bodies: Numbering) -> ConstraintBlock:
+    n, kinds = number.worlds, block.pattern.kinds
+    columns = [
+        number(column) if kind == PARTICLE else repeated(column, n) if kind == WORLD else number_bodies(column)
+        for kind, column in zip(kinds, block.points.T, strict=True)
+    ]
     return replace(
         block,
-        points=number(block.points),
+        points=number(block.points) if block.slots is None else np.stack(columns, axis=1),
+        places={j: place.copied(n) for j, place in block.places.items()},
         factor=repeated(block.factor, n),
         values={k: repeated(v, n) for k, v in block.values.items()},
         constants={k: repeated(v, n) for k, v in block.constants.items()},

@@ -1,0 +1,17 @@
+"""Two frames that stay together."""
+
+from __future__ import annotations
+
+from sim.constraints.base import constraint
+from sim.constraints.joints.frames import apart, relative_turn
+from sim.core.lang.library.quaternion import quat_to_rotation_vector
+
+
+@constraint(points=2, rows=6, frames=(0, 1), units={"compliance": "m/N"}, added_by="add_joint_fixed", from_start=True)
+def fixed(x):
+    """Displacement of the child's frame in the parent's [m], then the rotation vector between them [rad].
+
+    Compliance of the first three rows [m/N], of the others [rad/(N m)].
+    """
+    d, turn = apart(x), quat_to_rotation_vector(relative_turn(x))
+    return d[0], d[1], d[2], turn[0], turn[1], turn[2]

@@ -1,0 +1,34 @@
+"""What joints between two frames share: axes, and how they are turned towards each other."""
+
+from __future__ import annotations
+
+from sim.core.lang.frontend.builtins import atan2
+from sim.core.lang.frontend.function import func
+from sim.core.lang.library.quaternion import quat_inverse, quat_multiply, quat_rotate, quat_rotate_inv
+from sim.core.lang.library.static import vector_type
+
+
+@func
+def axis_of(q, k):
+    """Axis k of a frame in the world."""
+    v = vector_type(q, 3)
+    return quat_rotate(q, v(1.0 if k == 0 else 0.0, 1.0 if k == 1 else 0.0, 1.0 if k == 2 else 0.0))
+
+
+@func
+def apart(x):
+    """The origin of the second frame as the first sees it [m]."""
+    return quat_rotate_inv(x[0].q, x[1].p - x[0].p)
+
+
+@func
+def relative_turn(x):
+    """The rotation of the second frame as the first sees it."""
+    return quat_multiply(quat_inverse(x[0].q), x[1].q)
+
+
+@func
+def angle_about_axis(x):
+    """By how much the second frame is turned about the first axis of the first [rad], in (-pi, pi]."""
+    q = relative_turn(x)
+    return 2.0 * atan2(q[0], q[3]) if q[3] >= 0.0 else 2.0 * atan2(-q[0], -q[3])

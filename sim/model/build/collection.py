@@ -1,0 +1,35 @@
+"""What every part of a builder shares: labels, the constraints so far, and whether anything can still be added."""
+
+from __future__ import annotations
+
+from sim.model.build.blocks import ConstraintBlock
+from sim.model.errors import ModelError
+
+
+class Collection:
+    """Labels that are taken, and constraints that have been added."""
+
+    def __init__(self) -> None:
+        self._labels: set[str] = {"gravity"}
+        self._constraints: list[ConstraintBlock] = []
+        self._worlds = 1
+        self._finalized = False
+
+    def _open(self, method: str) -> None:
+        if self._finalized:
+            raise ModelError(f"{method} after finalize", "Add everything first, or begin a new ModelBuilder")
+        if self._worlds != 1 and method not in ("finalize", "replicate"):
+            raise ModelError(f"{method} after replicate", "Add everything first; replicate copies what is there")
+
+    def _label(self, label: str | None, default: str) -> str:
+        """A label that is free.  It is taken when the thing is added, so that a failed call leaves nothing behind."""
+        if label is None:
+            number, label = 0, default
+            while label in self._labels:
+                number += 1
+                label = f"{default}_{number}"
+        elif not isinstance(label, str) or not label or "." in label:
+            raise ModelError(f"label {label!r} is no name", "Give a text without dots")
+        elif label in self._labels:
+            raise ModelError(f"label {label!r} is taken", "Choose another; it names the material values")
+        return label

@@ -1,0 +1,157 @@
+"""How a step begins and ends for rigid bodies: exponential maps, and angular momentum at the midpoint.
+
+    L = I(q) omega + h tau          omega_m = I(q_mid)^-1 L, q_mid = exp(h omega_m / 2) q      (fixed point)
+    q* = exp(h omega_m) q           ... the projections turn it further, to q' ...
+    omega' = I(q')^-1 (L + impulse / h)
+
+`impulse` is the sum of lambda tau over all rows: the angular momentum at the end is that of the start and of the
+torques, to rounding, whatever the projections have done to the rotation.  With the angular velocity from a difference
+of quaternions instead (Mueller et al. 2020) a spin of 50 rad/s loses 70 % in a second at 60 Hz, and a free body its
+axis.  The midpoint rule for L keeps |L|, and the energy to second order (J. C. Simo, K. K. Wong, "Unconditionally
+stable algorithms for rigid body dynamics that exactly preserve energy and momentum", 1991).
+"""
+
+# Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
+# mypy: ignore-errors
+
+from dataclasses import dataclass
+from functools import cache
+
+from sim.constraints.slots.bodies import body_struct, in_world
+from sim.core.lang.constants import nan, pi
+from sim.core.lang.frontend.builtins import static, tid
+from sim.core.lang.frontend.function import func
+from sim.core.lang.library.quaternion import quat_from_rotation_vector, quat_rotate, quat_to_rotation_vector
+from sim.core.lang.library.vector import dot, normalize, spatial_bottom, spatial_top
+from sim.core.lang.types import Scalar, float64, matrix, quaternion, transformation, vector
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.launch.kernel import Kernel, kernel
+from sim.core.runtime.launch.launch import launch
+from sim.model.model import Model
+from sim.model.state import State
+
+FIXED_POINT = 2
+"""Iterations for the angular velocity at the midpoint: each gains a factor of h omega."""
+
+
+@cache
+def body_kernels(real: Scalar) -> tuple[Kernel, Kernel]:
+    """The prediction and the end of a step of bodies, for float32 or float64."""
+    vec3, mat33, spatial = vector(3, real), matrix((3, 3), real), vector(6, real)
+    frame, Quat = transformation(real), quaternion(real)
+
+    @func
+    def midpoint_velocity(q, omega, L, inv_inertia, h):
+        """omega_m, from the angular momentum at the midpoint and a first guess."""
+        for _ in static(range(FIXED_POINT)):
+            omega = in_world(quat_from_rotation_vector((0.5 * h) * omega) * q, inv_inertia, L)
+        return omega
+
+    @kernel
+    def predict_bodies(
+        body_q: array[frame],
+        body_qd: array[spatial],
+        body_f: array[spatial],
+        com: array[vec3],
+        inertia: array[mat33],
+        inv_mass: array[real],
+        inv_inertia: array[mat33],
+        gravity: array[vec3],
+        dt: real,
+        x: array[vec3],
+        q: array[Quat],
+        momentum: array[vec3],
+        dx: array[vec3],
+        turn: array[Quat],
+        impulse: array[vec3],
+    ):
+        i = tid()
+        q_i = normalize(body_q[i].q)  # gradients of states are those of rotations: none along q itself
+        x[i], q[i] = body_q[i].p + quat_rotate(q_i, com[i]), q_i
+        moved, turned, L = vec3(), Quat(0.0, 0.0, 0.0, 1.0), vec3()
+        if inv_mass[i] > 0.0:
+            v, omega = spatial_top(body_qd[i]), spatial_bottom(body_qd[i])
+            moved = dt * v + (dt * dt) * (gravity[0] + inv_mass[i] * spatial_top(body_f[i]))
+            L = in_world(q_i, inertia[i], omega) + dt * spatial_bottom(body_f[i])
+            theta = dt * midpoint_velocity(q_i, omega, L, inv_inertia[i], dt)
+            if dot(theta, theta) >= pi * pi:  # which way it went could not be said: no step may be as long
+                theta = vec3(nan, nan, nan)
+            turned = quat_from_rotation_vector(theta)
+        dx[i], turn[i], momentum[i], impulse[i] = moved, turned, L, vec3()
+
+    @kernel
+    def finish_bodies(
+        x: array[vec3],
+        q: array[Quat],
+        momentum: array[vec3],
+        dx: array[vec3],
+        turn: array[Quat],
+        impulse: array[vec3],
+        com: array[vec3],
+        inv_mass: array[real],
+        inv_inertia: array[mat33],
+        dt: real,
+        clock: array[float64],
+        step: float64,
+        q_out: array[frame],
+        qd_out: array[spatial],
+        clock_out: array[float64],
+    ):
+        i = tid()
+        q_i = normalize(turn[i] * q[i])
+        q_out[i] = frame(x[i] + dx[i] - quat_rotate(q_i, com[i]), q_i)
+        v, omega = dx[i] / dt, quat_to_rotation_vector(turn[i]) / dt
+        if inv_mass[i] > 0.0:
+            omega = in_world(q_i, inv_inertia[i], momentum[i] + impulse[i] / dt)
+        qd_out[i] = spatial(v[0], v[1], v[2], omega[0], omega[1], omega[2])
+        if i == 0:
+            clock_out[0] = clock[0] + step
+
+    return predict_bodies, finish_bodies
+
+
+@dataclass(eq=False)
+class BodyStep:
+    """The bodies of a model during a step.
+
+    start: what the step does not change of them (`sim.constraints.slots.bodies`); dx [m], turn, impulse: how far they
+    have been moved; momentum: angular, as the step begins, with the outer torques.
+    """
+
+    model: Model
+
+    def __post_init__(self) -> None:
+        model, real = self.model, self.model.dtype
+        n, vec3, quat = model.body_count, vector(3, real), quaternion(real)
+        self.dx, self.turn, self.impulse, self.momentum, x, q = (
+            zeros(n, kind, model.device, model.requires_grad) for kind in (vec3, quat, vec3, vec3, vec3, quat)
+        )
+        self.start = body_struct(real)()
+        self.start.inv_mass, self.start.inv_inertia = model.body_inv_mass, model.body_inv_inertia
+        self.start.x, self.start.q = x, q
+        self.scratch = [x, q, self.momentum, *self.moving]
+
+    @property
+    def moving(self) -> list[array]:
+        """What projections change."""
+        return [self.dx, self.turn, self.impulse]
+
+    def predict(self, before: State, dt: float) -> None:
+        """Displacements and turns by inertia and outer forces."""
+        model = self.model
+        if not model.body_count:
+            return
+        now = [before.body_q, before.body_qd, before.body_f, model.body_com]
+        inputs = [*now, model.body_inertia, model.body_inv_mass, model.body_inv_inertia, model.gravity, dt]
+        outputs = [self.start.x, self.start.q, self.momentum, *self.moving]
+        launch(body_kernels(model.dtype)[0], model.body_count, inputs, outputs)
+
+    def finish(self, before: State, after: State, dt: float) -> None:
+        """Poses, velocities and time after a step."""
+        model = self.model
+        if not model.body_count:
+            return
+        moved = [self.start.x, self.start.q, self.momentum, *self.moving]
+        inputs = [*moved, model.body_com, model.body_inv_mass, model.body_inv_inertia, dt, before.clock, dt]
+        launch(body_kernels(model.dtype)[1], model.body_count, inputs, [after.body_q, after.body_qd, after.clock])
