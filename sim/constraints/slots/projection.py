@@ -16,8 +16,9 @@ Sets of particles alone have the kernel of `sim.constraints.projection`, whose e
 from sim.constraints.base import Constraint
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import constraint_at, parameter_struct, solve, value_type
-from sim.constraints.slots.bodies import body_struct, frame_wrench, in_world, point_wrench, slot_struct
+from sim.constraints.slots.bodies import body_struct, frame_wrench, matrix_in_world, point_wrench, slot_struct
 from sim.constraints.slots.pattern import Slots
+from sim.core.lang.constants import nan
 from sim.core.lang.embedding import fields_at
 from sim.core.lang.frontend.builtins import static, tid
 from sim.core.lang.frontend.function import Function, func
@@ -97,10 +98,43 @@ def softness(alpha, stiffness):
     return alpha / whole if whole > 0.0 else 0.0 * alpha
 
 
-@func
-def between(begin, end, s):
-    """From one at s = 0 to the other at s = 1."""
-    return begin + s * (end - begin)
+@memoize
+def row_functions(slots: Slots) -> tuple[Function, Function, Function, Function]:
+    """Functions of rows in a kernel, lists of vectors over the movers: of each particle one, of each body two.
+
+    gradient(J, on): of one row, particle by particle, then force and torque on each body; between(begin, end, s): from
+    one at s = 0 to the other at s = 1; response(row, masses, inertias): how a unit multiplier along it moves them; and
+    product(row, motion).
+    """
+    particles, n_bodies = slots.particles, len(slots.bodies)
+    n_particles, size = len(particles), len(particles) + 2 * n_bodies
+
+    @func
+    def gradient(J, on):
+        return [J[j] for j in static(particles)] + [on[k // 2][k % 2] for k in static(range(2 * n_bodies))]
+
+    @func
+    def between(begin, end, s):
+        return [begin[k] + s * (end[k] - begin[k]) for k in static(range(size))]
+
+    @func
+    def moved(k, row, masses, inertias):
+        if k < n_particles:
+            return masses[k] * row[k]
+        g = (k - n_particles) // 2
+        if (k - n_particles) % 2 == 0:
+            return masses[n_particles + g] * row[k]
+        return inertias[g] @ row[k]
+
+    @func
+    def response(row, masses, inertias):
+        return [moved(static(k), row, masses, inertias) for k in static(range(size))]
+
+    @func
+    def product(row, motion):
+        return sum([dot(row[k], motion[k]) for k in static(range(size))])
+
+    return gradient, between, response, product
 
 
 @memoize
@@ -110,6 +144,7 @@ def make_slot_projection(
     """One XPBD projection of constraints `start + tid()` whose points are not all particles; see `make_projection`.
 
     points: (n, k) numbers of particles, or of bodies, 0 for the world.
+    driven: rows of stiffness and damping, that of eq. 26 divided by alpha, whose compliance and damping are not read.
     start_direction: rows without compliance push along the gradients that they have where the step begins (SHAKE: J.-P.
     Ryckaert, G. Ciccotti, H. J. C. Berendsen, J. Comput. Phys. 23, 1977): with J of the present, D of the start,
     (J W D^T) dlambda = -C, moved by W D^T dlambda.  That conserves momenta exactly, and energies to second order, where
@@ -121,17 +156,22 @@ def make_slot_projection(
     layout = particle_layout(real)
     particle_type, position = layout.type(real), layout.position
     displacement, moved_by = layout.displacement, layout.moved_by
-    rows, unilateral, elastic, active = c.rows, c.unilateral, c.elastic, c.active(damped or c.driven)
-    resists, m = tuple((damped or c.driven) and acts for acts in c.damped), len(active)
+    holding = bool(c.limited) and not any(c.elastic)  # rows of dry friction: they stop what moves, if they can
+    slowing = damped or c.driven or holding
+    rows, unilateral, elastic, active = c.rows, c.unilateral, c.elastic, c.active(slowing)
+    resists, m = tuple(slowing and acts for acts in c.damped), len(active)
     square, column = matrix_of((m, m), real), vector(m, real)
+    slowed = any(resists)
     particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
     at, points_at = constraint_at(c, real, gradient=True), points_of(c, slots, real)
     wrenches, driven, limit = wrenches_of(c, slots), c.driven, c.limited
+    gradient, between, response, product = row_functions(slots)
     chosen = start_direction and not unilateral and not driven and any(elastic)
     n_particles, n_bodies = len(particles), len(owners)
     parameter_names = tuple(c.parameters)
-    ke_at, kd_at, limit_at = (
-        parameter_names.index(name) if name in parameter_names else -1 for name in ("target_ke", "target_kd", limit)
+    ke_at, kd_at, vel_at, limit_at = (
+        parameter_names.index(name) if name in parameter_names else -1
+        for name in ("target_ke", "target_kd", "target_vel", limit)
     )
 
     @kernel(name=f"project_{c.name}_{slots.kinds}")
@@ -160,92 +200,66 @@ def make_slot_projection(
         begun = [(bodies.x[b_k[g]], bodies.q[b_k[g]]) for g in static(range(n_bodies))]
         poses = [(begun[g][0] + dx_b[g], turn_b[g] * begun[g][1]) for g in static(range(n_bodies))]
         centers = [poses[g][0] for g in static(range(n_bodies))]
-        w_p = [w[p_k[p]] for p in static(range(n_particles))]
-        w_b = [bodies.inv_mass[b_k[g]] for g in static(range(n_bodies))]
-        inertia_b = [bodies.inv_inertia[b_k[g]] for g in static(range(n_bodies))]
+        masses = [w[p_k[p]] for p in static(range(n_particles))] + [
+            bodies.inv_mass[b_k[g]] for g in static(range(n_bodies))
+        ]
+        inertias = [matrix_in_world(poses[g][1], bodies.inv_inertia[b_k[g]]) for g in static(range(n_bodies))]
         placed_k, data_k = fields_at(placing, k), fields_at(data, k)
 
         x = points_at([position(of_p[p]) for p in static(range(n_particles))], poses, placed_k)
         C, J = at(x, data, k)
-        on = [wrenches(J[active[i]], x, centers) for i in static(range(m))]
-        # the directions along which the multipliers push: gradients of the present, or of the start
-        D, along = J, on
+        G = [gradient(J[active[i]], wrenches(J[active[i]], x, centers)) for i in static(range(m))]
+        alpha = [
+            (real(1.0) if driven else compliance[k] if rows == 1 else compliance[k][active[i]]) / (dt * dt)
+            for i in static(range(m))
+        ]
+        # the directions along which the multipliers push, gradients of the present or of the start; what they move
+        D = G
+        own = [real(0.0) for i in static(range(m))]
         if chosen:
             x_0 = points_at([x_ref[p_k[p]] for p in static(range(n_particles))], begun, placed_k)
+            centers_0 = [begun[g][0] for g in static(range(n_bodies))]
             _, J_0 = at(x_0, data, k)
-            on_0 = [
-                wrenches(J_0[active[i]], x_0, [begun[g][0] for g in static(range(n_bodies))]) for i in static(range(m))
-            ]
-            s = [
-                softness(
-                    (compliance[k] if rows == 1 else compliance[k][active[i]]) / (dt * dt),
-                    sum(
-                        [
-                            w_p[p] * dot(J[active[i]][particles[p]], J[active[i]][particles[p]])
-                            for p in static(range(n_particles))
-                        ]
-                    )
-                    + sum(
-                        [
-                            w_b[g] * dot(on[i][g][0], on[i][g][0])
-                            + dot(on[i][g][1], in_world(poses[g][1], inertia_b[g], on[i][g][1]))
-                            for g in static(range(n_bodies))
-                        ]
-                    ),
-                )
-                for i in static(range(m))
-            ]
-            D = [
-                [between(J_0[active[i]][j], J[active[i]][j], s[i]) for j in static(particles)] for i in static(range(m))
-            ]
-            along = [
-                [
-                    (between(on_0[i][g][0], on[i][g][0], s[i]), between(on_0[i][g][1], on[i][g][1], s[i]))
-                    for g in static(range(n_bodies))
-                ]
-                for i in static(range(m))
-            ]
-        else:
-            D = [[J[active[i]][j] for j in static(particles)] for i in static(range(m))]
+            G_0 = [gradient(J_0[active[i]], wrenches(J_0[active[i]], x_0, centers_0)) for i in static(range(m))]
+            own = [product(G[i], response(G[i], masses, inertias)) for i in static(range(m))]
+            D = [between(G_0[i], G[i], softness(alpha[i], own[i])) for i in static(range(m))]
+        M = [response(D[i], masses, inertias) for i in static(range(m))]
 
+        if slowed:  # how far all has come since the step began
+            since = [displacement(of_p[p], x_ref[p_k[p]]) for p in static(range(n_particles))] + [
+                dx_b[k // 2] if k % 2 == 0 else quat_to_rotation_vector(turn_b[k // 2])
+                for k in static(range(2 * n_bodies))
+            ]
         lam = value() if first else multiplier[k]
-        spun = [
-            [in_world(poses[g][1], inertia_b[g], along[i][g][1]) for g in static(range(n_bodies))]
-            for i in static(range(m))
-        ]  # I^-1 tau
         A, b = square(), column()
         for i in static(range(m)):
+            for j in static(range(0 if chosen else i, m)):
+                A[i, j] = product(G[i], M[j])
+        if not chosen:
+            for i in static(range(m)):
+                for j in static(range(i)):
+                    A[i, j] = A[j, i]
+        # the system A dlam = b of eq. 18, with the terms of eq. 26 on damped rows
+        for i in static(range(m)):
             r = active[i]
-            J_i = [J[r][j] for j in static(particles)]
-            for j in static(range(m)):
-                A[i, j] = sum([w_p[p] * dot(J_i[p], D[j][p]) for p in static(range(n_particles))]) + sum(
-                    [
-                        w_b[g] * dot(on[i][g][0], along[j][g][0]) + dot(on[i][g][1], spun[j][g])
-                        for g in static(range(n_bodies))
-                    ]
-                )
-            rate = real(0.0)
-            if resists[r]:
-                rate = sum(
-                    [dot(J_i[p], displacement(of_p[p], x_ref[p_k[p]])) for p in static(range(n_particles))]
-                ) + sum(
-                    [
-                        dot(on[i][g][0], dx_b[g]) + dot(on[i][g][1], quat_to_rotation_vector(turn_b[g]))
-                        for g in static(range(n_bodies))
-                    ]
-                )
-            # the system A dlam = b of eq. 18, with the terms of eq. 26 on damped rows
-            alpha = (compliance[k] if rows == 1 else compliance[k][r]) / (dt * dt)
+            rate = product(G[i], since) if resists[r] else real(0.0)
             stiff = real(1.0 if elastic[r] else 0.0)
             gamma = real(0.0)
             if driven:
                 stiff, gamma = data_k[ke_at], data_k[kd_at] / dt
+                if vel_at >= 0:
+                    rate -= dt * data_k[vel_at]
+            elif holding:
+                gamma = real(1.0)
             elif resists[r]:
                 gamma = damping[k] / dt
+            b[i] = -(stiff * C[r] + gamma * rate + alpha[i] * (lam if rows == 1 else lam[r]))
+            if chosen:
+                if own[i] > 0.0 and A[i, i] <= 0.0:  # the direction of the start pushes the wrong way, or not at all
+                    b[i] = nan
             for j in static(range(m)):
                 A[i, j] = (stiff + gamma) * A[i, j]
-            A[i, i] += alpha
-            b[i] = -(stiff * C[r] + gamma * rate + alpha * (lam if rows == 1 else lam[r]))
+            A[i, i] += alpha[i]
         dlam = column()
         if rows == 1:
             if A[0, 0] != 0.0:  # else rigid between bodies that cannot move
@@ -255,16 +269,16 @@ def make_slot_projection(
                 if limit_at >= 0:
                     most = data_k[limit_at] * (dt * dt)
                     dlam[0] = min(max(dlam[0], -most - lam), most - lam)
-        elif sum(w_p) + sum(w_b) > 0.0:
+        elif sum(masses) > 0.0:
             dlam = solve(A, b)
         for p in static(range(n_particles)):  # eq. 17
-            particle[p_k[p]] += moved_by(w_p[p] * sum([dlam[i] * D[i][p] for i in static(range(m))]))
+            particle[p_k[p]] += moved_by(sum([dlam[i] * M[i][p] for i in static(range(m))]))
         for g in static(range(n_bodies)):
-            dx[b_k[g]] += w_b[g] * sum([dlam[i] * along[i][g][0] for i in static(range(m))])
-            turned = quat_from_rotation_vector(sum([dlam[i] * spun[i][g] for i in static(range(m))]))
+            dx[b_k[g]] += sum([dlam[i] * M[i][n_particles + 2 * g] for i in static(range(m))])
+            turned = quat_from_rotation_vector(sum([dlam[i] * M[i][n_particles + 2 * g + 1] for i in static(range(m))]))
             turn[b_k[g]] = turned * turn_b[g]
-            if w_b[g] > 0.0:
-                impulse[b_k[g]] += sum([dlam[i] * along[i][g][1] for i in static(range(m))])
+            if masses[n_particles + g] > 0.0:
+                impulse[b_k[g]] += sum([dlam[i] * D[i][n_particles + 2 * g + 1] for i in static(range(m))])
         if rows == 1:
             lam += dlam[0]
         else:
