@@ -107,9 +107,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
     for block in attachments:
         if block.pinned:
             free[block.points] = False
-    bodies_free = np.concatenate(
-        [np.zeros(0, bool), *(~b.held & (per_element(b.mass, b.group.count) > 0) for b in parts.bodies)]
-    )
+    bodies_free = np.concatenate([np.zeros(0, bool), *(b.free for b in parts.bodies)])
     if not free.any() and not bodies_free.any():
         raise ModelError("nothing is free to move: every point or body is held or has mass 0", "Attach fewer points")
 
