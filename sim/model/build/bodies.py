@@ -12,12 +12,12 @@ from sim.constraints.slots.pattern import PARTICLE, WORLD, Slots
 from sim.core.lang.types import transformation, vector
 from sim.core.runtime.arrays.array import array
 from sim.model.build import checks
-from sim.model.build.inertia import Inertia
+from sim.model.build.rigid.inertia import Inertia
 from sim.model.derived.arrays import ArrayFactory, source_of
 from sim.model.derived.body_kernels import body_derivations
 from sim.model.derived.derivation import Derivation, broadcast
 from sim.model.errors import ModelError
-from sim.model.groups import BodyGroup
+from sim.model.groups import BodyGroup, Group
 from sim.model.materials import Materials
 
 
@@ -50,6 +50,15 @@ class BodyBlock:
         for name in ("base", "velocity", "spin", "position", "rotation"):
             setattr(made, name, np.concatenate([getattr(self, name)] * worlds))
         return made
+
+
+@dataclass(frozen=True, eq=False)
+class SiteBlock:
+    """Points of bodies that are observed: group, numbered behind the particles; bodies (n,) and at (n, 3) [m]."""
+
+    group: Group
+    bodies: np.ndarray
+    at: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,11 +10,11 @@ import numpy as np
 from sim.model.build import checks
 from sim.model.build.bodies import BodyBlock, BodyPoint, inertia_rows, pose
 from sim.model.build.collection import Collection
-from sim.model.build.inertia import GivenInertia, RoundSegments, positive
 from sim.model.build.objects import ORIGIN
-from sim.model.build.rods import RodEnd, Segments, rod_joints
+from sim.model.build.rigid.inertia import GivenInertia, RoundSegments, positive
+from sim.model.build.rigid.rods import RodEnd, Segments, rod_joints, rotated
 from sim.model.errors import ModelError
-from sim.model.groups import BodyGroup
+from sim.model.groups import BodyGroup, Group
 
 WORLD = -1
 """In the place of a body: what does not move."""
@@ -131,6 +131,19 @@ class BodyBuilder(Collection):
         self._bodies.append(BodyBlock(group, segments.base, inertia, none, none.copy()))
         self._constraints += joints
         return group
+
+    def _sites_of(self, bodies: Sequence[int], at: Any, edges: Any, particles: int, label: str | None) -> Group:
+        """See `ModelBuilder.add_sites`."""
+        places = checks.vec3s("at", at)
+        if len(places) != len(bodies):
+            raise ModelError(f"there are {len(bodies)} bodies and {len(places)} places", "Give a body for each place")
+        for body in bodies:
+            self.point_of(body)
+        start = particles + sum(block.group.count for block in self._sites)
+        poses = np.concatenate([block.base for block in self._bodies])[np.asarray(bodies, int)]
+        positions = np.array([p[:3] + rotated(p[3:], x) for p, x in zip(poses, places, strict=True)])
+        links = np.zeros((0, 2), np.int32) if edges is None else np.asarray(edges, np.int32).reshape(-1, 2) + start
+        return Group(self._label(label, "sites"), "sites", start, len(places), positions, edges=links.astype(np.int32))
 
     def _rod_end(self, body: int | None) -> RodEnd | None:
         if body is None:

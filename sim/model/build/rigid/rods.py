@@ -73,7 +73,7 @@ class RodEnd:
     def seen(self, at: np.ndarray, turn: np.ndarray) -> SlotPlace:
         """A frame of the world as the body sees it."""
         back = self.pose[3:] * [-1.0, -1, -1, 1]
-        return SlotPlace(_rotated(back, at - self.pose[:3])[None], _multiply(back, turn)[None])
+        return SlotPlace(rotated(back, at - self.pose[:3])[None], _multiply(back, turn)[None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +101,7 @@ class Segments:
     def in_world(self, segment: int, side: float) -> tuple[np.ndarray, np.ndarray]:
         """The same of one segment, in the world."""
         q = self.base[segment, 3:]
-        return self.base[segment, :3] + _rotated(q, np.array([0.5 * side * self.lengths[segment], 0, 0])), q
+        return self.base[segment, :3] + rotated(q, np.array([0.5 * side * self.lengths[segment], 0, 0])), q
 
 
 def rod_joints(
@@ -134,6 +134,7 @@ def rod_joints(
     ]  # fmt: skip
 
 
-def _rotated(q: np.ndarray, x: np.ndarray) -> np.ndarray:
+def rotated(q: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """A vector turned by a unit quaternion."""
     u = q[:3]
     return np.asarray(x + 2.0 * np.cross(u, np.cross(u, x) + q[3] * x))
