@@ -27,7 +27,7 @@ LAYERS = """
     core.optim core.modules core files schema geometry
     constraints.stencils constraints.base constraints.tetrahedron constraints.cloth
     constraints.particles constraints.projection constraints.slots constraints model
-    solvers.air solvers.batch solvers.fingerprint solvers.step_kernels solvers.integrators solvers.bodies
+    solvers.air solvers.batch solvers.fingerprint solvers.step_kernels solvers.integrators solvers.bodies solvers.blame
     solvers.base solvers.newton
     solvers rollout io
     identify.parameters identify.data identify.losses identify.losses.terms identify.search identify.evaluate

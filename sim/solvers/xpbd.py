@@ -23,7 +23,7 @@ from sim.core.runtime.launch.kernel import Kernel
 from sim.core.runtime.launch.launch import launch
 from sim.schema.kinds import Choice, Int
 from sim.schema.reading import SchemaLine
-from sim.solvers.base import Solver, Substep
+from sim.solvers.base import Solver, SolverError, Substep
 from sim.solvers.batch import ConstraintBatch, Rows
 from sim.solvers.integrators import INTEGRATORS, Integrator
 
@@ -41,7 +41,8 @@ class SolverXPBD(Solver, key="xpbd"):
                 begin at zero.
     integrator: "euler": implicit Euler, as published; "bdf2": second order, see `sim.solvers.integrators`.
     direction:  along which gradients of C rows without compliance push: those at the start of the step, which conserves
-                energy and momentum ("start", or "joints" for those of joints alone), or those at its end ("end").
+                energy and momentum ("start", or "joints" for those of joints alone), or those at its end ("end"), as
+                always with "jacobi" and "bdf2".
     Pinned points (zero inverse mass) never move, unless their attachment prescribes a motion.
     All five may be changed between steps; what a tape or a graph has recorded stays as it is.
     """
@@ -79,25 +80,28 @@ class SolverXPBD(Solver, key="xpbd"):
     def _make_kernels(self) -> None:
         model, averaged = self.model, self.order == "jacobi"
         self._prepare(keeps=self.iterations > 1 or self.start == "elastic")
-        real = model.dtype
+        real, plain = model.dtype, self._no_bodies()
+        if plain and self.direction == "start":
+            raise SolverError(
+                f"direction='start' with {plain}: those push along the gradients at the end alone; use order='colored'"
+                " and integrator='euler'",
+                "Choose `order: colored` and `integrator: euler`, or leave `direction` out",
+            )
         self._projections, self._warm_starts, self._on_slots = {}, {}, set[Kernel]()
         self._bounds = leading_parts(self.batches) if self.start == "elastic" else {}
         for batch in self.batches:
             c, damped, slots = batch.set.constraint, batch.set.damping is not None, batch.set.slots
-            begin = c.from_start if self.direction == "joints" else self.direction == "start"
-            if not slots.only_particles or (begin and not c.unilateral):
-                for disjoint in (False, True):
-                    for first in (False, True):
-                        kernel = make_slot_projection(c, slots, real, first, damped, begin, disjoint)
-                        self._projections[batch.set.name, first, disjoint] = kernel
-                        self._on_slots.add(kernel)
-                continue
+            begin = (c.from_start if self.direction == "joints" else self.direction == "start") and not plain
+            on_slots = not slots.only_particles or (begin and not c.unilateral)
             for disjoint in (False, True):
                 for first in (False, True):
-                    self._projections[batch.set.name, first, disjoint] = make_projection(
-                        c, real, first, damped, averaged, disjoint
-                    )
-                if self.start == "elastic" and not c.unilateral:
+                    if on_slots:
+                        kernel = make_slot_projection(c, slots, real, first, damped, begin, disjoint)
+                        self._on_slots.add(kernel)
+                    else:
+                        kernel = make_projection(c, real, first, damped, averaged, disjoint)
+                    self._projections[batch.set.name, first, disjoint] = kernel
+                if self.start == "elastic" and not c.unilateral and slots.only_particles:
                     bounded = batch.set.name in self._bounds
                     self._warm_starts[batch.set.name, disjoint] = make_warm_start(
                         c, real, damped, True, disjoint, bounded
@@ -209,7 +213,7 @@ class SolverXPBD(Solver, key="xpbd"):
             [rows.begin, points, batch.placing, data, *rest, s.reference, bodies.start, s.effective_dt],
             [s.particle, *bodies.moving, batch.multiplier],
         )
-        s.watch(bodies.dx, batch, rows)
+        s.watch(s.particle, batch, rows)
 
 
 def leading_parts(batches: Sequence[ConstraintBatch]) -> dict[str, tuple[array, str]]:

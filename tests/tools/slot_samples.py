@@ -181,7 +181,9 @@ class SlotSample:
             since = [(x - self.host["x_ref"][ps]).ravel()]
             since += [v for b in bs for v in (self.host["dx"][b], log(self.host["turn"][b]))]
             before = np.zeros(c.rows) if first else np.atleast_1d(self.host["multiplier"][k])
-            rate = G @ np.concatenate(since) - (DT * self.host["target_vel"][k] if "target_vel" in c.parameters else 0.0)
+            rate = G @ np.concatenate(since)
+            if "target_vel" in c.parameters:
+                rate -= DT * self.host["target_vel"][k]
             residual = stiff * C + gamma * rate + alpha * before
             A = (stiff + gamma)[:, None] * (G @ W @ D.T) + np.diag(alpha)
             step = -np.linalg.solve(A, residual) if W.any() else np.zeros(c.rows)
