@@ -161,9 +161,10 @@ class SolverXPBD(Solver, key="xpbd"):
                     self._warm_start(kernel, batch, rows, s, self._sharing[batch.set.name], bound)
         for iteration in range(self.iterations):  # lines 5 to 13
             if self._correction is None:
-                for batch in self.batches:
-                    for rows in batch.colors:
-                        self._project(batch, rows, iteration, s)
+                launches = [(batch, rows) for batch in self.batches for rows in batch.colors]
+                back = iteration % 2 == 1 and self.model.body_count > 0
+                for batch, rows in reversed(launches) if back else launches:
+                    self._project(batch, rows, iteration, s)
             else:
                 self._correction.zero_()
                 for batch in self.batches:

@@ -54,7 +54,7 @@ def joint_values(c: Constraint, x: list[tuple[np.ndarray, np.ndarray]], p: dict[
     d, between = turned(q).T @ (b - a), log(product(inverse(q), r))
     angle = 2 * np.arctan(product(inverse(q), r)[0] / product(inverse(q), r)[3])
     formulas: dict[str, Callable[[], object]] = {
-        "revolute": lambda: [*(b - a), turned(q)[:, 0] @ turned(r)[:, 1], turned(q)[:, 0] @ turned(r)[:, 2]],
+        "revolute": lambda: [*d, turned(q)[:, 0] @ turned(r)[:, 1], turned(q)[:, 0] @ turned(r)[:, 2]],
         "prismatic": lambda: [d[1], d[2], *between],
         "fixed": lambda: [*d, *between],
         "drive_angle": lambda: angle - p["target_pos"],
@@ -133,8 +133,26 @@ class SlotSample:
         return values(self.c, np.array([place for place, _ in at]), parameters)
 
     def gradient(self, k: int, x: np.ndarray, poses: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-        """(rows, n) of C by places of particles, then places and turns of bodies, by differences."""
+        """(rows, n) of C by places of particles, then places and turns of bodies, by differences.
+
+        Of points that are to be one, `meeting`: forces that act where the particle is, or the first point."""
         n, m = x.size, len(poses)
+        if self.c.meeting:
+            signs, out = (-1.0, 1.0), np.zeros((3, n + 6 * m))
+            ball = self.host["offset_0"][k] if self.slots.kinds[0] == "w" else None
+            if n:
+                ball = x[0]
+            elif ball is None:
+                ball = poses[0][0] + turned(poses[0][1]) @ self.host["offset_0"][k]
+            for j, of in enumerate(self.slots.body_of):
+                force = signs[j] * np.eye(3)
+                if self.slots.kinds[j] == "p":
+                    at = 3 * self.slots.particles.index(j)
+                    out[:, at : at + 3] += force
+                elif of >= 0:
+                    out[:, n + 6 * of : n + 6 * of + 3] += force
+                    out[:, n + 6 * of + 3 : n + 6 * of + 6] += np.cross(ball - poses[of][0], force)
+            return out
 
         def moved(step: np.ndarray) -> np.ndarray:
             by = step[n:].reshape(m, 6)

@@ -20,10 +20,12 @@ from sim.constraints.slots.bodies import body_struct, frame_wrench, matrix_in_wo
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.constants import nan
 from sim.core.lang.embedding import fields_at
-from sim.core.lang.frontend.builtins import static, tid
+from sim.core.lang.frontend.builtins import abs, static, tid, where
 from sim.core.lang.frontend.function import Function, func
+from sim.core.lang.library.matrix import transpose
 from sim.core.lang.library.quaternion import quat_from_rotation_vector, quat_rotate, quat_to_rotation_vector
-from sim.core.lang.library.vector import dot
+from sim.core.lang.library.static import scalar_type
+from sim.core.lang.library.vector import dot, outer
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, matrix, quaternion, transformation, vector
 from sim.core.runtime.arrays.array import array, array2d
@@ -70,14 +72,20 @@ def points_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
 @memoize
 def wrenches_of(c: Constraint, slots: Slots) -> Function:
     """`wrenches(gradients, points, centers)` in a kernel: of one row, for each body, force and torque about its centre
-    of mass of a unit multiplier.  gradients: of C by its points; centers: of mass of its bodies."""
+    of mass of a unit multiplier.  gradients: of C by its points; centers: of mass of its bodies.
+
+    Where the points of C are to be one, the forces act at one place, a particle's if there is one: opposite forces at
+    two points that are not there yet would be a couple, and turn what is free.
+    """
     is_frame, of_body = tuple(j in c.frames for j in range(c.points)), slots.bodies
+    meeting = (*slots.particles, 0)[0]
+    acting_at = tuple(meeting if c.meeting else j for j in range(c.points))
 
     @func
     def at_slot(j, gradients, points, center):
         if is_frame[j]:
             return frame_wrench(gradients[j], points[j], center)
-        return point_wrench(gradients[j], points[j], center)
+        return point_wrench(gradients[j], points[acting_at[j]], center)
 
     @func
     def on_body(g, gradients, points, centers):
@@ -96,6 +104,42 @@ def softness(alpha, stiffness):
     """alpha / (alpha + stiffness), 0 where nothing can move."""
     whole = alpha + stiffness
     return alpha / whole if whole > 0.0 else 0.0 * alpha
+
+
+@func
+def solve_pivoted(a, b):
+    """x with a x = b for a small matrix of positive determinant, NaN where it is not: elimination with pairwise
+    pivoting (D. C. Sorensen, "Analysis of Pairwise Pivoting in Gaussian Elimination", 1985).
+
+    G W D^T is near a positive definite matrix, but its diagonal says nothing: where a body's inertia is small about a
+    far point, an entry passes through zero while a turn of a few degrees takes the arm past an axis.
+    """
+    n = len(b)
+    sign = scalar_type(b)(1)
+    for i in static(range(n)):
+        for j in static(range(i + 1, n)):
+            swap = abs(a[j, i]) > abs(a[i, i])
+            sign = where(swap, -sign, sign)
+            for k in static(range(i, n)):
+                upper, lower = where(swap, a[j, k], a[i, k]), where(swap, a[i, k], a[j, k])
+                a[i, k], a[j, k] = upper, lower
+            upper, lower = where(swap, b[j], b[i]), where(swap, b[i], b[j])
+            f = a[j, i] / a[i, i]
+            for k in static(range(i, n)):
+                a[j, k] = a[j, k] - f * a[i, k]
+            b[i], b[j] = upper, lower - f * upper
+        sign = where(a[i, i] > 0.0, sign, -sign)
+    for i in static(range(n - 1, -1, -1)):
+        for k in static(range(i + 1, n)):
+            b[i] = b[i] - a[i, k] * b[k]
+        b[i] = where(sign > 0.0, b[i] / a[i, i], nan)
+    return b
+
+
+@solve_pivoted.vjp
+def _solve_pivoted_vjp(a, b, x, ct):
+    t = solve_pivoted(transpose(a), ct)
+    return outer(-t, x), t
 
 
 @memoize
@@ -254,23 +298,23 @@ def make_slot_projection(
             elif resists[r]:
                 gamma = damping[k] / dt
             b[i] = -(stiff * C[r] + gamma * rate + alpha[i] * (lam if rows == 1 else lam[r]))
-            if chosen:
-                if own[i] > 0.0 and A[i, i] <= 0.0:  # the direction of the start pushes the wrong way, or not at all
-                    b[i] = nan
             for j in static(range(m)):
                 A[i, j] = (stiff + gamma) * A[i, j]
             A[i, i] += alpha[i]
         dlam = column()
         if rows == 1:
-            if A[0, 0] != 0.0:  # else rigid between bodies that cannot move
+            if A[0, 0] > 0.0:  # else rigid between bodies that cannot move
                 dlam[0] = b[0] / A[0, 0]
                 if unilateral:
                     dlam[0] = max(dlam[0], -lam)
                 if limit_at >= 0:
                     most = data_k[limit_at] * (dt * dt)
                     dlam[0] = min(max(dlam[0], -most - lam), most - lam)
+            elif chosen:
+                if own[0] > 0.0:  # the direction of the start pushes the wrong way, or not at all
+                    dlam[0] = nan
         elif sum(masses) > 0.0:
-            dlam = solve(A, b)
+            dlam = solve_pivoted(A, b) if chosen else solve(A, b)
         for p in static(range(n_particles)):  # eq. 17
             particle[p_k[p]] += moved_by(sum([dlam[i] * M[i][p] for i in static(range(m))]))
         for g in static(range(n_bodies)):
