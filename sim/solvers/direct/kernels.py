@@ -10,10 +10,10 @@ For the rows of all constraints of a tree, as `sim.constraints.slots` linearises
 4. residual: r = b - A dlambda_0, from J, W, D and alpha; and substitute again: dlambda = dlambda_0 + A^-1 r.
 5. move: x += W D^T dlambda.
 
-A tape sees all but 2 and 3: what these give, the factor and dlambda_0, is constant to it.  Since r = 0 but for rounding,
-the derivative of 4 is then that of the solution, d dlambda = A^-1 (db - dA dlambda_0): the adjoint of a linear solve by
-the transposed factor, without a derivative of the factorisation (M. B. Giles, "An extended collection of matrix
-derivative results", 2008, sec. 2.3.1).  In the forward direction it is a step of iterative refinement.
+A tape sees all but 2 and 3: what these give, the factor and dlambda_0, is constant to it.  Since r = 0 but for
+rounding, the derivative of 4 is then that of the solution, d dlambda = A^-1 (db - dA dlambda_0): the adjoint of a linear
+solve by the transposed factor, without a derivative of the factorisation (M. B. Giles, "An extended collection of
+matrix derivative results", 2008, sec. 2.3.1).  In the forward direction it is a step of iterative refinement.
 """
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.

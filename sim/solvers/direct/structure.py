@@ -27,7 +27,7 @@ class Factorisation:
 
     order: place in the order -> constraint; trees (t + 1,): tree t is places trees[t] to trees[t + 1].
     columns: place -> couplings with those behind it; rows: place -> couplings with those before it.
-    behind, ahead (couplings,): the place behind of a coupling, and the one before; number: (before, behind) -> coupling.
+    behind, ahead (couplings,): of a coupling the place behind, and the one before; number: (before, behind) -> it.
     updates: place -> triples (left, right, target) of blocks: target -= left right, as it is eliminated.
     """
 

@@ -41,7 +41,7 @@ class Node:
 
 @dataclass(eq=False)
 class Part:
-    """The constraints of one batch in a system.  rows, nodes, touches: where each is in the batch, and in the system."""
+    """The constraints of one batch in a system.  rows: where they are in the batch; nodes, touches: in the system."""
 
     batch: ConstraintBatch
     rows: array
