@@ -11,9 +11,9 @@ For the rows of all constraints of a tree, as `sim.constraints.slots` linearises
 5. move: x += W D^T dlambda.
 
 A tape sees all but 2 and 3: what these give, the factor and dlambda_0, is constant to it.  Since r = 0 but for
-rounding, the derivative of 4 is then that of the solution, d dlambda = A^-1 (db - dA dlambda_0): the adjoint of a linear
-solve by the transposed factor, without a derivative of the factorisation (M. B. Giles, "An extended collection of
-matrix derivative results", 2008, sec. 2.3.1).  In the forward direction it is a step of iterative refinement.
+rounding, the derivative of 4 is then that of the solution, d dlambda = A^-1 (db - dA dlambda_0): the adjoint of a
+linear solve by the transposed factor, without a derivative of the factorisation (M. B. Giles, "An extended collection
+of matrix derivative results", 2008, sec. 2.3.1).  In the forward direction it is a step of iterative refinement.
 """
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.

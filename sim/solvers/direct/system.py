@@ -82,7 +82,7 @@ class DirectSystem:
         self._kernels = tree_kernels(real, size, width)
 
         def integers(values: Iterable[object]) -> array:
-            host = np.array(list(values), np.int32)
+            host = np.array(values if isinstance(values, np.ndarray) else list(values), np.int32)
             return array(host if host.size else np.zeros((1, *host.shape[1:]), np.int32), dtype=int32, device=device)
 
         def of_lists(made: Lists) -> list[array]:
@@ -192,25 +192,31 @@ class DirectSystem:
 
 
 def direct_rows(batches: Sequence[ConstraintBatch], labels: Sequence[str]) -> list[np.ndarray]:
-    """For each batch the rows that are solved directly: those that were added under one of these labels.
+    """For each batch the rows that are solved directly: those of one of these labels, or of a part of it
+    (`wire.start` of `wire`).
 
     What is bounded stays out: one-sided constraints, and rows with a largest force.  Raises SolverError where nothing
     of a label is left.
     """
-    known, found = list(dict.fromkeys(name for b in batches for name in b.set.names)), []
+    known = list(dict.fromkeys(name for b in batches for name in b.set.names))
+    found = list[np.ndarray]()
     for label in labels:
-        if label not in known:
+        if not any(_names(label, name) for name in known):
             raise SolverError(f"direct={label!r}: no constraints have this label{did_you_mean(label, known)}")
-        if not any(label in b.set.names and _is_linear(b) for b in batches):
+        if not any(_names(label, name) for b in batches if _is_linear(b) for name in b.set.names):
             raise SolverError(
                 f"direct={label!r}: its constraints are one-sided or have a largest force, which a linear solve cannot"
                 " respect; leave it out, and they are projected one by one"
             )
     for b in batches:
-        rows = [b.set.index_of[label] for label in labels if label in b.set.names and _is_linear(b)]
-        chosen = np.unique(np.concatenate([np.zeros(0, int), *rows]))
+        named = [name for name in b.set.names if _is_linear(b) and any(_names(label, name) for label in labels)]
+        chosen = np.unique(np.concatenate([np.zeros(0, int), *(b.set.index_of[name] for name in named)]))
         found.append(chosen[chosen >= 0])
     return found
+
+
+def _names(label: str, name: str) -> bool:
+    return name == label or name.startswith(f"{label}.")
 
 
 def _is_linear(batch: ConstraintBatch) -> bool:
