@@ -9,6 +9,7 @@ graphs", 1984).  A chain is block-tridiagonal.  Where there are loops, blocks fi
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, combinations
@@ -103,12 +104,23 @@ def _eliminated(graph: Sequence[set[int]], root: int) -> list[int]:
     return visited[::-1]
 
 
-def factorise(graph: Sequence[set[int]], parts: Sequence[Sequence[int]]) -> Factorisation:
-    """Symbolic factorisation of the parts of a graph, each in the order of its elimination."""
+class TooMuchFill(ValueError):
+    """A graph that is too far from a tree."""
+
+
+def factorise(graph: Sequence[set[int]], parts: Sequence[Sequence[int]], most: float = math.inf) -> Factorisation:
+    """Symbolic factorisation of the parts of a graph, each in the order of its elimination.
+
+    Raises TooMuchFill where a constraint has more than `most` couplings on average.
+    """
     order = np.array(list(chain.from_iterable(parts)), np.int32)
     n, place = len(order), {int(k): j for j, k in enumerate(order)}
     behind = [sorted(place[other] for other in graph[k] if place[other] > j) for j, k in enumerate(order.tolist())]
+    total = 0
     for j in range(n):  # what is eliminated makes neighbours of all its neighbours
+        total += len(behind[j])
+        if total > most * n:
+            raise TooMuchFill
         if behind[j]:
             first = behind[j][0]
             merged = set(behind[first]).union(behind[j][1:])

@@ -21,7 +21,7 @@ from sim.solvers.base import SolverError, Substep
 from sim.solvers.batch import ConstraintBatch, Rows
 from sim.solvers.bodies import BodyStep
 from sim.solvers.direct.kernels import make_accumulate, make_linearize, tree_kernels
-from sim.solvers.direct.structure import Lists, factorise, lists, neighbours, trees_of
+from sim.solvers.direct.structure import Lists, TooMuchFill, factorise, lists, neighbours, trees_of
 
 MOST_COUPLINGS = 16
 """Of each constraint with others, on average.  More are no tree: a net of constraints fills its factor."""
@@ -69,13 +69,14 @@ class DirectSystem:
     ) -> None:
         self.model = model
         device, real, grad = model.device, model.dtype, model.requires_grad
-        f = factorise(graph, trees)
-        if f.couplings > MOST_COUPLINGS * len(f.order):
-            named = sorted({name for k in f.order for name in batches[nodes[k].batch].set.names})
+        try:
+            f = factorise(graph, trees, MOST_COUPLINGS)
+        except TooMuchFill:
+            named = sorted({batches[nodes[k].batch].set.name for tree in trees for k in tree})
             raise SolverError(
-                f"direct: the {len(f.order)} constraints of {', '.join(map(repr, named))} are no tree, but a net:"
-                f" {f.couplings} pairs of them would have to be solved together; leave them out"
-            )
+                f"direct: the {sum(map(len, trees))} constraints {', '.join(map(repr, named))} are no trees, but nets,"
+                " whose factors fill up: leave them out, or use SolverNewton"
+            ) from None
         self._count, self._trees_count = len(f.order), len(f.trees) - 1
         own = [nodes[k] for k in f.order]
         size, width = max(node.size for node in own), max(node.width for node in own)

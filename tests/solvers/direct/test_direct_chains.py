@@ -89,7 +89,7 @@ def test_many_iterations_of_projections_come_to_the_same():
 
 def test_float32_is_float64_rounded():
     one, other = (
-        run(chain(points=40, real=real, compliance=1e-7), 20, 1 / 60, direct=["rope"])
+        run(chain(points=40, real=real, compliance=1e-6), 20, 1 / 240, direct=["rope"])
         for real in (sim.float64, sim.float32)
     )
     np.testing.assert_allclose(other.particle_q.numpy(), one.particle_q.numpy(), atol=2e-5)
@@ -115,7 +115,7 @@ def heavy_end(n=20, ratio=100.0):
     pairs = [(a, c, right, left) for a, c in zip(links, links[1:-1], strict=False)] + [
         (links[-2], links[-1], right, (0, 0, 0))
     ]
-    b.add_constraints("ball", [[b.point_of(-1), b.point_of(links[0], left)]], 0.0, label="chain.root")
+    b.add_constraints("ball", [[b.point_of(-1), b.point_of(links[0], left)]], 0.0, label="root")
     b.add_constraints("ball", [[b.point_of(a, i), b.point_of(c, j)] for a, c, i, j in pairs], 0.0, label="chain")
     return b.finalize(dtype=sim.float64)
 
@@ -123,15 +123,12 @@ def heavy_end(n=20, ratio=100.0):
 def test_a_heavy_ball_on_light_links_does_not_stretch_them():
     """Section 3 of contact-notes: projections one by one leave the chain 1.79 times as long."""
     model, longest = heavy_end(), {}
-    for names in ((), ("chain",)):
-        solver, now, then = sim.SolverXPBD(model, direct=names), model.state(), model.state()
-        longest[names] = 0.0
-        for _ in range(300):
-            solver.step(now, then, None, None, 1 / 600)
-            now, then = then, now
-            longest[names] = max(longest[names], np.linalg.norm(now.body_q.numpy()[-1, :3]))
+    for names in ((), ("root", "chain")):
+        solver = sim.SolverXPBD(model, direct=names)
+        ball = sim.rollout(solver, model.state(), 150, 1 / 600, frame_every=2).body_q.numpy()[:, -1, :3]
+        longest[names] = np.linalg.norm(ball, axis=1).max()
     assert longest[()] > 1.1
-    assert longest["chain",] == pytest.approx(1.0, abs=2e-3)
+    assert longest["root", "chain"] == pytest.approx(1.0, abs=2e-3)
 
 
 def cantilever(n, load, stiffness):
@@ -146,6 +143,7 @@ def cantilever(n, load, stiffness):
     return link * np.cos(theta).sum(), link * np.sin(theta).sum(), theta[-1]
 
 
+@pytest.mark.slow
 def test_a_rod_sags_as_the_discrete_truth_in_steps_of_a_second():
     """D2: w L^3 / E I = 4.  No damping but that of implicit Euler."""
     n, radius, density = 20, 0.005, 1000.0
@@ -166,7 +164,7 @@ def test_a_rod_sags_as_the_discrete_truth_in_steps_of_a_second():
 # ------------------------------------------------------------------------------------------ what cannot be
 def test_what_is_refused():
     model = chain(ground=True)
-    with pytest.raises(SolverError, match="no constraints have this label; did you mean 'rope'"):
+    with pytest.raises(SolverError, match="no constraints have this label .did you mean 'rope'"):
         sim.SolverXPBD(model, direct=["ropes"])
     with pytest.raises(SolverError, match="one text"):
         sim.SolverXPBD(model, direct="rope")
@@ -177,7 +175,7 @@ def test_what_is_refused():
     b = sim.ModelBuilder()
     b.add_cloth_grid((0, 0, 0), dim_x=40, dim_y=40, cell_x=0.1, cell_y=0.1, density=0.2, label="sheet",
                      material={"distance": {"compliance": 0.1}})  # fmt: skip
-    with pytest.raises(SolverError, match="no tree, but a net"):
+    with pytest.raises(SolverError, match="no trees, but nets"):
         sim.SolverXPBD(b.finalize(), direct=["sheet"])
 
 
