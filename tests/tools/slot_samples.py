@@ -139,11 +139,9 @@ class SlotSample:
         n, m = x.size, len(poses)
         if self.c.meeting:
             signs, out = (-1.0, 1.0), np.zeros((3, n + 6 * m))
-            ball = self.host["offset_0"][k] if self.slots.kinds[0] == "w" else None
-            if n:
-                ball = x[0]
-            elif ball is None:
-                ball = poses[0][0] + turned(poses[0][1]) @ self.host["offset_0"][k]
+            own = [poses[of][0] + turned(poses[of][1]) @ self.host[f"offset_{j}"][k] if of >= 0 else None
+                   for j, of in enumerate(self.slots.body_of)]  # fmt: skip
+            meet = x[0] if n else None if "w" in self.slots.kinds else own[0]
             for j, of in enumerate(self.slots.body_of):
                 force = signs[j] * np.eye(3)
                 if self.slots.kinds[j] == "p":
@@ -151,7 +149,9 @@ class SlotSample:
                     out[:, at : at + 3] += force
                 elif of >= 0:
                     out[:, n + 6 * of : n + 6 * of + 3] += force
-                    out[:, n + 6 * of + 3 : n + 6 * of + 6] += np.cross(ball - poses[of][0], force)
+                    out[:, n + 6 * of + 3 : n + 6 * of + 6] += np.cross(
+                        (own[j] if meet is None else meet) - poses[of][0], force
+                    )
             return out
 
         def moved(step: np.ndarray) -> np.ndarray:
