@@ -46,8 +46,8 @@ def random_tree(
         places.append(0.4 * rng.normal(size=3))
         turns.append(exp(rng.normal(size=3)))
         root = rng.normal(size=(3, 3))
-        inertia = 0.01 * (root @ root.T + np.eye(3))
-        inertia = 0.5 * np.trace(inertia) * np.eye(3) - inertia + 0.05 * np.eye(3)  # of a distribution of mass
+        inertia = 0.01 * (root @ root.T + 2 * np.eye(3))
+        inertia = np.trace(inertia) * np.eye(3) - inertia  # of a distribution of mass
         builder.add_body(
             [*places[-1], *turns[-1]],
             mass=rng.uniform(0.5, 2.0),
