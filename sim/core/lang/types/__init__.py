@@ -22,6 +22,7 @@ from sim.core.lang.types.base import as_scalar as as_scalar
 from sim.core.lang.types.base import as_type as as_type
 from sim.core.lang.types.base import bool_ as bool_
 from sim.core.lang.types.base import common as common
+from sim.core.lang.types.base import extent as extent
 from sim.core.lang.types.base import float16 as float16
 from sim.core.lang.types.base import float32 as float32
 from sim.core.lang.types.base import float64 as float64
@@ -50,6 +51,7 @@ from sim.core.lang.types.evaluation import host as host
 from sim.core.lang.types.evaluation import operation as operation
 from sim.core.lang.types.evaluation import provide_host as provide_host
 from sim.core.lang.types.names import NAMED as NAMED
+from sim.core.lang.types.names import REFUSED_ANNOTATIONS as REFUSED_ANNOTATIONS
 from sim.core.lang.types.names import AnyScalar as AnyScalar
 from sim.core.lang.types.names import Float as Float
 from sim.core.lang.types.names import Int as Int

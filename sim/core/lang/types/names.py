@@ -62,6 +62,12 @@ def named_types() -> dict[str, Homogeneous]:
 
 NAMED = named_types()
 bfloat16 = RefusedName("sim.bfloat16", "bfloat16; use sim.float16 or float32")
+REFUSED_ANNOTATIONS = {
+    "tile": RefusedName("sim.tile", "tiles; write a kernel per element, sums with sim.atomic_add"),
+    "fabricarray": RefusedName("sim.fabricarray", "arrays of Fabric; use sim.indexedarray"),
+    "indexedfabricarray": RefusedName("sim.indexedfabricarray", "arrays of Fabric; use sim.indexedarray"),
+}
+"""Types of Warp that are not supported, which a file may name in annotations beside what it does use."""
 vec3 = vector(3, float32)
 
 
