@@ -279,6 +279,7 @@ from sim.core.lang.types import spatial_vectorf as spatial_vectorf
 from sim.core.lang.types import spatial_vectorh as spatial_vectorh
 from sim.core.lang.types import struct as struct
 from sim.core.lang.types import transform as transform
+from sim.core.lang.types import transform_expand as transform_expand
 from sim.core.lang.types import transformd as transformd
 from sim.core.lang.types import transformf as transformf
 from sim.core.lang.types import transformh as transformh

@@ -74,6 +74,7 @@ from sim.core.lang.types.names import np_dtype_to_warp_type as np_dtype_to_warp_
 from sim.core.lang.types.names import public_name as public_name
 from sim.core.lang.types.names import scalar_and_bool_types as scalar_and_bool_types
 from sim.core.lang.types.names import scalar_types as scalar_types
+from sim.core.lang.types.names import transform_expand as transform_expand
 from sim.core.lang.types.names import type_ctype as type_ctype
 from sim.core.lang.types.names import type_is_array as type_is_array
 from sim.core.lang.types.names import type_is_composite as type_is_composite
@@ -87,6 +88,7 @@ from sim.core.lang.types.names import type_is_transformation as type_is_transfor
 from sim.core.lang.types.names import type_is_value as type_is_value
 from sim.core.lang.types.names import type_is_vector as type_is_vector
 from sim.core.lang.types.names import type_repr as type_repr
+from sim.core.lang.types.names import type_scalar_type as type_scalar_type
 from sim.core.lang.types.names import type_size as type_size
 from sim.core.lang.types.names import type_size_in_bytes as type_size_in_bytes
 from sim.core.lang.types.names import types_equal as types_equal

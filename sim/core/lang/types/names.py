@@ -175,6 +175,16 @@ def type_size_in_bytes(x: Any) -> int:
     return size_of(_known(x))
 
 
+def type_scalar_type(x: Any) -> Any:
+    """The scalar type of a vector, matrix, quaternion or transform type; anything else as it is."""
+    return getattr(x, "_wp_scalar_type_", x)
+
+
+def transform_expand(t: Any) -> Any:
+    """The transform of float32 of seven numbers: three of the translation, four of the rotation."""
+    return transformation(float32)(tuple(t[0:3]), tuple(t[3:7]))
+
+
 def type_ctype(x: Any) -> Any:
     """The type of ctypes of a number of this type; of a vector or matrix that of its components, as `_type_` says."""
     return _known(x)._type_  # type: ignore[attr-defined]

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ast
 import copy
+import dis
 import re
+import sys
 import typing
-from collections.abc import Callable, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
+from types import CodeType
 from typing import Any
 
 from sim.core.lang.analysis.activity import reached_arrays
@@ -338,7 +342,8 @@ def kernel(
     enable_backward: False: a tape runs it without recording, and refuses a gradient that would go through what it has
         written (None: as the module says).
     module: the `Module` or its name, None for that of the Python module; "unique": one of its own, and a definition
-        with the same text that captures no local names is the same kernel.  `module_options` are the options of that.
+        with the same text, and the same values of what it captures, is the same kernel.  `module_options` are the
+        options of that.
     launch_bounds, and the hints cuda_max_registers, enable_cuda_smem_spilling, cluster_dim and grid_stride: as in Warp
         for its compiler of GPUs; kept in `options`.
     """
@@ -368,6 +373,8 @@ def kernel(
 
 _HINTS = {"cuda_max_registers", "enable_cuda_smem_spilling", "cluster_dim", "grid_stride"}
 _uniques: dict[Any, Kernel] = {}
+_closures: weakref.WeakValueDictionary[Any, Kernel] = weakref.WeakValueDictionary()
+"""The same for those that capture local names, as long as somebody has them."""
 
 
 def _unique(
@@ -383,10 +390,46 @@ def _unique(
     made = Kernel(f, name, module, options, annotations=annotations)
     text = ast.unparse(made.function.source.node)
     types = tuple(p.type for p in made.parameters)
-    captured = [made.function.scope.find(local) for local in f.__code__.co_freevars]
-    told = [x if isinstance(x, (bool, int, float, str)) else id(x) for x in captured]
-    settings = repr((sorted(module.options.items()), sorted(options.items()), told))
-    key = (id(f.__globals__), f.__qualname__, name, text, types, settings)
+    settings = repr((sorted(module.options.items()), sorted(options.items())))
+    told = _captured(made)
+    key = (id(f.__globals__), f.__qualname__, name, text, types, settings, told)
     module.name = f"{made.key}_{sha256(repr(key).encode()).hexdigest()[:8]}"
-    # a local name of where it is defined may be another thing there each time, now or later
-    return made if f.__closure__ else _uniques.setdefault(key, made)
+    if not f.__closure__:
+        return _uniques.setdefault(key, made)
+    found = _closures.get(key)
+    if found is not None and _captured(found) == told:
+        return found
+    if _stay(f):
+        _closures[key] = made
+    return made
+
+
+def _captured(made: Kernel) -> tuple[str, ...]:
+    """What the local names hold that a kernel captures."""
+    held = [made.function.scope.find(name) for name in made.func.__code__.co_freevars]
+    return tuple(repr(x) if type(x) in (bool, int, float, str) else f"object {id(x)}" for x in held)
+
+
+def _stay(f: Callable[..., Any]) -> bool:
+    """Whether the local names that a function captures are assigned once by what defines it, as far as its text says:
+    else one of several definitions could come to see another value than the others."""
+    frame = sys._getframe(1)
+    while frame is not None and f.__code__ not in frame.f_code.co_consts:
+        frame = frame.f_back  # type: ignore[assignment]
+    if frame is None:
+        return False
+    outer = frame.f_code
+    given = outer.co_varnames[: outer.co_argcount + outer.co_kwonlyargcount]
+    stored = [i.argval for code in _codes(outer) for i in dis.get_instructions(code) if i.opname in _STORES]
+    return all(stored.count(name) + (name in given) <= 1 for name in f.__code__.co_freevars)
+
+
+_STORES = ("STORE_DEREF", "DELETE_DEREF")
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """The code of a function and of all that are defined in it."""
+    yield code
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _codes(inner)

@@ -192,6 +192,8 @@ def test_annotations_of_what_is_not_supported_are_refused_at_a_launch():
 
 
 def test_subscripts_name_types():
+    assert types.type_scalar_type(sim.vec3d) is sim.float64 and types.type_scalar_type(sim.int8) is sim.int8
+    assert sim.transform_expand(range(7)) == sim.transform((0, 1, 2), (3, 4, 5, 6))
     assert types.Vector[float, Literal[3]] is types.Vector[sim.float32, 3] is sim.vec3
     assert types.Matrix[sim.float64, 2, Literal[4]] is types.matrix((2, 4), sim.float64)
     assert types.Quaternion[float] is sim.quatf and types.Transformation[sim.float64] is sim.transformd

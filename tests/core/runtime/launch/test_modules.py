@@ -213,10 +213,27 @@ def test_a_module_of_its_own_is_shared_by_equal_definitions():
         return times
 
     a = sim.array([1.0], dtype=float)
-    assert around(2.0) is not around(2.0)
-    assert around(2.0).module.name != around(3.0).module.name
+    kept = around(2.0)
+    assert around(2.0) is kept is not around(2)
+    assert kept.module.name != around(3.0).module.name
     sim.launch(around(3.0), 1, inputs=[a])
     assert a.list() == [3.0]
+
+    def changing(factor):
+        @sim.kernel(module="unique")
+        def times(a: sim.array[float]):
+            a[0] *= factor
+
+        def change():
+            nonlocal factor
+            factor = 5.0
+
+        return times, change
+
+    (first, change), (second, _) = changing(2.0), changing(2.0)
+    change()
+    sim.launch(second, 1, inputs=[a])
+    assert first is not second and a.list() == [6.0]
 
 
 def test_options_that_are_not_there():
