@@ -13,6 +13,8 @@ from sim.core.lang.frontend.source import (
     KernelParameter,
     Scope,
     caller_locals,
+    own_module,
+    remember_lines,
     resolve_annotations,
     signature,
 )
@@ -55,6 +57,8 @@ class Function:
         self.traces: dict[Any, Any] = {}  # by argument types: see `captures.remembered`
         self._annotations = annotations
         self._parameters: dict[Scalar, list[KernelParameter]] = {}
+        if not own_module(self.__module__):
+            remember_lines(python)
 
     @cached_property
     def source(self) -> FunctionSource:

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import ast
 import copy
-import dis
 import re
-import sys
 import typing
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
-from types import CodeType
 from typing import Any
 
 from sim.core.lang.analysis.activity import reached_arrays
 from sim.core.lang.autodiff.to_be_recorded import to_be_recorded
-from sim.core.lang.errors import KernelError, entry_point
-from sim.core.lang.frontend.captures import Captures, same_calls
+from sim.core.lang.errors import KernelError, NotSupportedError, entry_point
+from sim.core.lang.frontend.captures import Captures, assigned_once, in_closure, same_calls
 from sim.core.lang.frontend.function import Function, local_annotations
 from sim.core.lang.frontend.source import KernelParameter, annotated_type, caller_locals
 from sim.core.lang.frontend.tracer import trace_kernel
@@ -32,7 +29,7 @@ from sim.core.lang.ir.store_forwarding import assume_disjoint, settle_updates
 from sim.core.lang.ir.verifier import verify
 from sim.core.lang.memoize import compiling
 from sim.core.lang.references import Reference, StructOfReferences
-from sim.core.lang.types import ArrayType, Scalar, Type, float32, uint64
+from sim.core.lang.types import ArrayType, Scalar, Struct, Type, float32, uint64
 from sim.core.runtime.compiled.argument_packing import FlatArguments, LaunchError, layout_flags_of
 from sim.core.runtime.compiled.compiled import Compiled
 from sim.core.runtime.devices.device import Device
@@ -247,6 +244,20 @@ class Kernel:
         spec = self.specialise(tuple(p.type for p in self.parameters if p.type is not None))
         spec.forward.executable(device, (layout_flags_of(True, False, ()),) * len(spec.arrays), False)
 
+    def content(self) -> str:
+        """What it computes, as text: the IR for the types that are declared, or that it was launched with."""
+        try:
+            kinds = [p.type for p in self.parameters]
+        except NotSupportedError as problem:
+            return str(problem)
+        texts = [ast.unparse(self.function.source.node), *map(_layout, kinds), repr(sorted(self.options.items()))]
+        if not any(map(is_generic, kinds)):
+            try:
+                self.specialise(tuple(kind for kind in kinds if kind is not None))
+            except (KernelError, NotSupportedError) as problem:
+                texts.append(str(getattr(problem, "what", problem)))
+        return "\n".join([*texts, *sorted(to_text(spec.func) for spec in self.specialisations.values())])
+
     def unload(self) -> None:
         """Forgets what was traced and compiled; tapes and graphs keep what they have recorded."""
         for known in (self.specialisations, self._earlier, self.bindings):
@@ -300,6 +311,12 @@ class Kernel:
 def is_generic(kind: Type | None) -> bool:
     """Whether a parameter of this type takes the type of its argument."""
     return kind is None or (isinstance(kind, ArrayType) and kind.dtype is None)
+
+
+def _layout(kind: Type | None) -> str:
+    """A type as text, that of structs with their fields."""
+    inner = kind.dtype if isinstance(kind, ArrayType) else kind
+    return f"{kind} {inner.np}" if isinstance(inner, Struct) else str(kind)
 
 
 def _instance_of(kind: Type | None, template: Type | None) -> bool:
@@ -391,45 +408,14 @@ def _unique(
     text = ast.unparse(made.function.source.node)
     types = tuple(p.type for p in made.parameters)
     settings = repr((sorted(module.options.items()), sorted(options.items())))
-    told = _captured(made)
+    told = in_closure(f)
     key = (id(f.__globals__), f.__qualname__, name, text, types, settings, told)
     module.name = f"{made.key}_{sha256(repr(key).encode()).hexdigest()[:8]}"
     if not f.__closure__:
         return _uniques.setdefault(key, made)
     found = _closures.get(key)
-    if found is not None and _captured(found) == told:
+    if found is not None and in_closure(found.func) == told:
         return found
-    if _stay(f):
+    if assigned_once(f):
         _closures[key] = made
     return made
-
-
-def _captured(made: Kernel) -> tuple[str, ...]:
-    """What the local names hold that a kernel captures."""
-    held = [made.function.scope.find(name) for name in made.func.__code__.co_freevars]
-    return tuple(repr(x) if type(x) in (bool, int, float, str) else f"object {id(x)}" for x in held)
-
-
-def _stay(f: Callable[..., Any]) -> bool:
-    """Whether the local names that a function captures are assigned once by what defines it, as far as its text says:
-    else one of several definitions could come to see another value than the others."""
-    frame = sys._getframe(1)
-    while frame is not None and f.__code__ not in frame.f_code.co_consts:
-        frame = frame.f_back  # type: ignore[assignment]
-    if frame is None:
-        return False
-    outer = frame.f_code
-    given = outer.co_varnames[: outer.co_argcount + outer.co_kwonlyargcount]
-    stored = [i.argval for code in _codes(outer) for i in dis.get_instructions(code) if i.opname in _STORES]
-    return all(stored.count(name) + (name in given) <= 1 for name in f.__code__.co_freevars)
-
-
-_STORES = ("STORE_DEREF", "DELETE_DEREF")
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    """The code of a function and of all that are defined in it."""
-    yield code
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            yield from _codes(inner)
