@@ -396,7 +396,8 @@ def test_a_material_law(monkeypatch):
 
 
 def test_a_file_that_is_gone_by_the_first_launch(tmp_path):
-    text = "import sim\n\n\n@sim.func\ndef f(x: float):\n    return x + 1.0\n\n\n@sim.kernel\ndef k(x: sim.array[float]):\n"
+    text = "import sim\n\n\n@sim.func\ndef f(x: float):\n    return x + 1.0\n\n\n"
+    text += "@sim.kernel\ndef k(x: sim.array[float]):\n"
     file = tmp_path / "gone.py"
     file.write_text(text + "    x[0] = f(x[0])\n")
     spec = importlib.util.spec_from_file_location("gone", file)
