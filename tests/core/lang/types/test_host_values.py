@@ -206,6 +206,15 @@ def test_subscripts_name_types():
     ):
         with pytest.raises(TypeError, match=what):
             wrong()
+    assert sim.array[float, Any].ndim is Any and sim.indexedarray[sim.vec3, Any].dtype is sim.vec3
+
+    @sim.kernel
+    def first(x: sim.array[float, Any], y: sim.array[float]):
+        y[0] = x[0, 1]
+
+    y = sim.zeros(1)
+    sim.launch(first, 1, [sim.array([[1.0, 2.0]]), y])
+    assert y.list() == [2.0]
     assert (sim.array[float] | None).__args__ == (sim.array[float], type(None))
 
 
