@@ -205,7 +205,7 @@ class Solver:
     @property
     def history(self) -> tuple[Field, ...]:
         """Fields that this solver adds to the states that it steps."""
-        return self._integrator.history
+        return (*self._integrator.history, *self._bodies.history)
 
     @property
     def convergence_order(self) -> int:

@@ -33,7 +33,9 @@ from sim.solvers.integrators import INTEGRATORS, Integrator
 class SolverXPBD(Solver, key="xpbd"):
     """Steps a model by XPBD.
 
-    iterations: projections of every constraint per step; small steps with one iteration converge best.
+    iterations: projections of every constraint per step; small steps with one iteration converge best.  With rigid
+                bodies, sweeps go there and back: where three rigid joints meet at a body take an even number, or
+                `direct`.
     order:      "colored": Gauss-Seidel over colours whose constraints share no free point; "jacobi": all constraints at
                 once, corrections averaged by mass splitting.  Both conserve momentum.
     start:      the multipliers before the first projection.  "zero": as published.  "elastic": those of the elastic and

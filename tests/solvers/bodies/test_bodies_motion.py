@@ -65,6 +65,16 @@ def test_a_spin_is_kept():
     np.testing.assert_allclose(final.body_qd.numpy()[0, 3:], [0, 0, 50], rtol=1e-13)
 
 
+def test_a_slow_body_far_away_moves_in_single_precision():
+    """Its place has no room for the displacement of a step."""
+    builder = sim.ModelBuilder(gravity=(0, 0, 0))
+    builder.add_body((100.0, 0, 0), mass=1.0, inertia=0.1, velocity=(1e-3, 0, 0))
+    model = builder.finalize(dtype=sim.float32)
+    final = sim.rollout(sim.SolverXPBD(model), model.state(), 2400, 1 / 2400).final
+    moved = final.body_q.numpy()[0, 0] - 100.0 + final.history["body_q_low"].numpy()[0, 0]
+    assert moved == pytest.approx(1e-3, rel=1e-4)
+
+
 @pytest.mark.parametrize(
     ("seed", "kinds"),
     [(3, ("ball",)), pytest.param(4, ("ball", "revolute"), marks=pytest.mark.slow)]
