@@ -52,8 +52,8 @@ def launch(
         if not isinstance(kernel, Kernel):
             raise LaunchError(f"{kernel!r} is not a kernel; decorate the function with @sim.kernel")
         dims = as_dims(dim)
-        if type(inputs) is array or type(outputs) is array:
-            label = "inputs" if type(inputs) is array else "outputs"
+        if isinstance(inputs, array) or isinstance(outputs, array):
+            label = "inputs" if isinstance(inputs, array) else "outputs"
             raise LaunchError(
                 f"kernel '{kernel.name}': {label} is an array; expected a list of arguments: {label}=[array]"
             )
