@@ -157,7 +157,7 @@ class array(HostSide, ArrayOperators):  # noqa: N801  Warp's name
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "_dimensions" not in vars(cls):  # of a user: its arguments are its own until it calls `super().__init__`
-            cls.__new__ = _not_yet_filled  # type: ignore[assignment]
+            cls.__new__ = _not_yet_filled  # type: ignore[method-assign]
 
     def __init__(self, *args: Any, **options: Any) -> None:
         if type(self) is not array:
@@ -406,7 +406,7 @@ class indexedarray(ArrayOperators):  # noqa: N801  Warp's name
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "_dimensions" not in vars(cls):
-            cls.__new__ = _not_yet_filled  # type: ignore[assignment]
+            cls.__new__ = _not_yet_filled  # type: ignore[method-assign]
 
     def __init__(self, *args: Any, **options: Any) -> None:
         if type(self) is not indexedarray:
