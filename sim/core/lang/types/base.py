@@ -75,7 +75,7 @@ class Scalar(Type):
     def __call__(self, value: Any = 0) -> Any:
         """A number of this type: floats are rounded to it, integers wrap."""
         if self.kind == "b":
-            return self.np.type(value)
+            return HostNumber(self, bool(value))
         if self.is_int:
             half = 1 << self.bits - 1 if self.kind == "i" else 0
             return HostInteger(self, (int(value) + half) % (1 << self.bits) - half)
@@ -157,6 +157,10 @@ class Homogeneous(CompositeType):
     @property
     def _wp_scalar_type_(self) -> Scalar:
         return self.dtype
+
+    @property
+    def _wp_generic_type_str_(self) -> str:
+        return {"Vector": "vec_t", "Matrix": "mat_t", "Quaternion": "quat_t"}.get(type(self).__name__, "transform_t")
 
     @property
     def _shape_(self) -> tuple[int, ...]:
