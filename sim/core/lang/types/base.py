@@ -159,10 +159,6 @@ class Homogeneous(CompositeType):
         return self.dtype
 
     @property
-    def _wp_generic_type_str_(self) -> str:
-        return {"Vector": "vec_t", "Matrix": "mat_t", "Quaternion": "quat_t"}.get(type(self).__name__, "transform_t")
-
-    @property
     def _shape_(self) -> tuple[int, ...]:
         return self.shape
 
@@ -193,6 +189,7 @@ _XYZW = "xyzw"
 
 class Vector(Homogeneous):
     named_part = _component
+    _wp_generic_type_str_ = "vec_t"
 
     def __init__(self, length: int, dtype: Scalar) -> None:
         self.length = length
@@ -201,6 +198,8 @@ class Vector(Homogeneous):
 
 class Matrix(Homogeneous):
     """Row major."""
+
+    _wp_generic_type_str_ = "mat_t"
 
     def _components(self, values: tuple[Any, ...]) -> np.ndarray:
         if any(isinstance(v, Composite) and isinstance(v.type, Vector) for v in values):
@@ -221,6 +220,7 @@ class Quaternion(Homogeneous):
     """(x, y, z, w), w the real part."""
 
     named_part = _component
+    _wp_generic_type_str_ = "quat_t"
 
     def __init__(self, dtype: Scalar) -> None:
         self.length = 4
@@ -229,6 +229,8 @@ class Quaternion(Homogeneous):
 
 class Transformation(Homogeneous):
     """(p.x, p.y, p.z, q.x, q.y, q.z, q.w): a translation and a rotation."""
+
+    _wp_generic_type_str_ = "transform_t"
 
     def __init__(self, dtype: Scalar) -> None:
         self.length = 7

@@ -18,7 +18,7 @@ import numpy as np
 from sim.core.backends.interp import evaluate
 from sim.core.lang.errors import KernelError
 from sim.core.lang.frontend.captures import remembered
-from sim.core.lang.frontend.tracer import trace_call
+from sim.core.lang.frontend.tracer import Known, trace_call
 from sim.core.lang.frontend.tracing.registry import NAMES
 from sim.core.lang.ir.core import Func
 from sim.core.lang.ir.inline import inline
@@ -103,7 +103,8 @@ class Interpreter:
         key = (target, real, *kinds, *kwargs, *map(type, constants), *constants)
 
         def trace() -> Func:
-            given = [v if k is None else k for v, k in zip(values, kinds, strict=True)]
+            constant = [Known(v) if isinstance(v, Type) else v for v in values]
+            given = [v if k is None else k for v, k in zip(constant, kinds, strict=True)]
             named = dict(zip(kwargs, given[len(args) :], strict=True))
             return inline(trace_call(target, given[: len(args)], named, real))
 
