@@ -26,6 +26,7 @@ from sim.model.build.worlds import (
     copied_load,
     copied_points,
     copied_shape,
+    copied_visual,
 )
 from sim.model.constraint_set import ConstraintSet
 from sim.model.derived.arrays import ArrayFactory, per_element, source_of
@@ -37,6 +38,7 @@ from sim.model.fields import MODEL_FIELDS, allocate
 from sim.model.groups import NO_EDGES, NO_TETS, NO_TRIANGLES, Attachment, Group, Plane, Shape, Sphere
 from sim.model.materials import Materials
 from sim.model.model import Model
+from sim.model.visuals import Visual
 
 _CONTACTS = {"sphere": "contact_sphere", "plane": "contact_plane"}
 _HELD = "(mass 0)"  # label of the attachment of points without mass; no label of a user has parentheses and a blank
@@ -57,6 +59,7 @@ class ModelParts:
     wind: np.ndarray = field(default_factory=lambda: np.zeros(3))
     air_density: float = 0.0
     bodies: Sequence[BodyBlock] = ()
+    visuals: Sequence[Visual] = ()
 
     def with_held(self) -> ModelParts:
         """The same, with what constraints want to know of the points that are held."""
@@ -83,6 +86,7 @@ class ModelParts:
             self.wind,
             self.air_density,
             [b.copied(worlds) for b in self.bodies],
+            [v for visual in self.visuals for v in copied_visual(visual, number_bodies)],
         )
 
 
@@ -157,6 +161,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         worlds=parts.worlds,
         in_wind=in_wind,
         bodies={block.group.name: block.group for block in parts.bodies},
+        visuals=parts.visuals,
     )
     model.refresh()
     _measure(model, placed, blocks)
