@@ -46,12 +46,12 @@ from sim.identify.report.takes import scenery
 from sim.identify.search.results import Result
 from sim.identify.search.search import BrokenSearch
 from sim.io import (
-    Recording,
+    Frames,
     RunFolder,
     RunFolderError,
     default_run_path,
     environment,
-    write_recording,
+    write_frames,
     write_report,
     write_scenery,
 )
@@ -188,10 +188,9 @@ class _RunInProgress:
         result = self.result(found, best, uncertainty, misfit, numerics, reference)
         result["residuals"] = {name: asdict(residual) for name, residual in left.items()}
         every = description.record_every
-        write_recording(self.folder.file(TRAJECTORY), **{
-            name: Recording(s.positions[every - 1 :: every], s.times[every - 1 :: every])
-            for name, s in best.items() if len(s.times) >= every
-        })  # fmt: skip
+        recorded = {name: Frames(s.positions, s.times, s.body_q) for name, s in best.items() if len(s.times) >= every}
+        takes = {name: frames.every(every, first=every - 1) for name, frames in recorded.items()}
+        write_frames(self.folder.file(TRAJECTORY), takes)
         write_scenery(self.folder, scenery(problem))
         expected = [
             e

@@ -75,10 +75,11 @@ class Evaluator:
         with self.materials.kept():
             for group in self.groups(experiments):
                 self.materials.write(group[0], values)
-                positions = self.rollout(group[0].schedule).particle_q.numpy()
-                start = self.model.particle_q.numpy().astype(np.float64)
+                made = self.rollout(group[0].schedule)
+                starts = [a.numpy().astype(np.float64) for a in (self.model.particle_q, self.model.body_q)]
                 for e in group:
-                    out[e.name] = Simulation(e, e.schedule.times, np.array(positions, dtype=np.float64), start)
+                    q, body_q = (np.array(a.numpy(), dtype=np.float64) for a in (made.particle_q, made.body_q))
+                    out[e.name] = Simulation(e, e.schedule.times, q, starts[0], body_q, starts[1])
         return {e.name: out[e.name] for e in experiments}
 
     def states(self, values: Values, experiments: Sequence[Experiment], count: int) -> Iterator[tuple[float, State]]:

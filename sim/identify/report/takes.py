@@ -9,7 +9,8 @@ import numpy as np
 from sim.identify.data.experiments import Experiment, Markers, Simulation
 from sim.identify.losses.terms.base import trajectory_terms
 from sim.identify.problem import Problem
-from sim.io import COLORS, Body, Layer, Recording, Scenery, Shape, Take, Tint, body
+from sim.identify.report.rigid import body_labels, joined, joint_marks, rigid_bodies
+from sim.io import COLORS, Body, Layer, Recording, Rigid, Scenery, Shape, Take, Tint, body, rigid_layer
 from sim.model import Sphere
 
 Simulations = Mapping[str, Simulation]
@@ -22,15 +23,19 @@ def takes(problem: Problem, before: Simulations, after: Simulations | None) -> l
     """
     up = _up(problem).tolist()
     bodies = [_without_inside(b) for b in _drawn(problem)]
+    rigid = rigid_bodies(problem.model)
+    joints = joint_marks(problem.model, rigid)
     tints = _tints(problem, bodies)
     out = []
     for e in problem.experiments:
         first = before[e.name]
         if after is None:
-            last, side, layers = first, "", [_bodies(bodies, "simulation", first, "")]
+            last, side = first, ""
+            layers = _simulated(bodies, rigid, joints, "simulation", first, "")
         else:
             last, side = after[e.name], "after"
-            layers = [_bodies(bodies, "before", first, "before"), _bodies(bodies, "after", last, "after", tints)]
+            layers = _simulated(bodies, rigid, joints, "before", first, "before")
+            layers += _simulated(bodies, rigid, joints, "after", last, "after", tints)
         for name, target in e.targets.items():
             unseen = np.full((problem.markers[name].count, 3), np.nan)
             seen = _from_start(unseen if target.start is None else target.start, target.positions)
@@ -69,6 +74,29 @@ def _followed(markers: Markers, simulation: Simulation) -> np.ndarray:
 def _from_start(start: np.ndarray, positions: np.ndarray) -> np.ndarray:
     """Frames (k + 1, n, 3) from the one at t = 0 (n, 3) and those after it (k, n, 3)."""
     return np.concatenate([start[None], positions])
+
+
+def _simulated(
+    bodies: list[Body],
+    rigid: list[Rigid],
+    joints: Rigid | None,
+    name: str,
+    simulation: Simulation,
+    side: str,
+    tints: Sequence[Tint] = (),
+) -> list[Layer]:
+    """All that a simulation moves: what deforms, rigid bodies, joints."""
+    layers = [_bodies(bodies, name, simulation, side, tints)] if bodies else []
+    look = {"side": side, "opacity": 0.3 if side == "before" else 1.0}
+    poses = simulation.poses_from_start
+    if rigid:
+        title = f"{name}, bodies" if bodies else name
+        layers.append(rigid_layer(title, joined(name, rigid), poses, color=COLORS[side or "after"], **look))
+    if joints is not None:
+        layers.append(
+            rigid_layer(f"{name}, joints" if side else "joints", joints, poses, color=COLORS["joint"], **look)
+        )
+    return layers
 
 
 def _bodies(bodies: list[Body], name: str, simulation: Simulation, side: str, tints: Sequence[Tint] = ()) -> Layer:
@@ -145,6 +173,7 @@ def scenery(problem: Problem) -> Scenery:
         for e in problem.experiments
     }
     x, y, z = _up(problem).tolist()
+    rigid = rigid_bodies(problem.model)
     return Scenery(
         problem.description.name,
         _drawn(problem),
@@ -152,6 +181,9 @@ def scenery(problem: Problem) -> Scenery:
         {e.name: _shapes(problem, e.settings) for e in problem.experiments},
         markers,
         targets,
+        rigid,
+        joint_marks(problem.model, rigid),
+        body_labels(problem.model),
     )
 
 
