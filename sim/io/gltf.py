@@ -71,9 +71,9 @@ class _File:
         """A node."""
         return self.add("nodes", entry)
 
-    def animate(self, node: int, path: str, times: np.ndarray, output: int) -> None:
-        """Moves a property of a node in time: `weights`, `translation` or `rotation`; output: its values."""
-        sampler = {"input": self.times(times), "output": output, "interpolation": "LINEAR"}
+    def animate(self, node: int, path: str, times: int, output: int) -> None:
+        """Moves a property of a node: `weights`, `translation` or `rotation`; times, output: accessors of its frames."""
+        sampler = {"input": times, "output": output, "interpolation": "LINEAR"}
         target = {"node": node, "path": path}
         self.animation["channels"].append({"sampler": len(self.animation["samplers"]), "target": target})
         self.animation["samplers"].append(sampler)
@@ -156,7 +156,7 @@ def _deforming(file: _File, thing: Body | Rigid, places: np.ndarray, times: np.n
     """A node of places (frames, n, 3) that move on their own."""
     node = file.node({"name": thing.name, "mesh": _mesh(file, thing, places, COLORS["after"])})
     if len(times) > 1:
-        file.animate(node, "weights", times, file.fade(len(times)))
+        file.animate(node, "weights", file.times(times), file.fade(len(times)))
     return node
 
 
@@ -186,8 +186,8 @@ def _posed(file: _File, name: str, mesh: int, poses: np.ndarray, times: np.ndarr
     start = {"translation": poses[0, :3].tolist(), "rotation": turns[0].tolist()}
     node = file.node({"name": name, "mesh": mesh, **start})
     if len(poses) > 1:
-        file.animate(node, "translation", times, file.accessor(poses[:, :3], "VEC3"))
-        file.animate(node, "rotation", times, file.accessor(turns, "VEC4"))
+        file.animate(node, "translation", file.times(times), file.accessor(poses[:, :3], "VEC3"))
+        file.animate(node, "rotation", file.times(times), file.accessor(turns, "VEC4"))
     return node
 
 
