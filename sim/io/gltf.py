@@ -72,7 +72,7 @@ class _File:
         return self.add("nodes", entry)
 
     def animate(self, node: int, path: str, times: int, output: int) -> None:
-        """Moves a property of a node: `weights`, `translation` or `rotation`; times, output: accessors of its frames."""
+        """Moves a node's `weights`, `translation` or `rotation`; times, output: accessors of its frames."""
         sampler = {"input": times, "output": output, "interpolation": "LINEAR"}
         target = {"node": node, "path": path}
         self.animation["channels"].append({"sampler": len(self.animation["samplers"]), "target": target})

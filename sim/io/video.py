@@ -10,11 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from sim.geometry.raster import Ball, Camera, frame_camera, render
+from sim.geometry.raster import Ball, Camera, Color, frame_camera, render
 from sim.io.gltf import plane_axes, sphere_mesh
 from sim.io.moving import Followed, Frames
+from sim.io.player import COLORS
 from sim.io.run_folder import RunFolderError
 from sim.io.scenery import Shown
+
+UNPAINTED: Color = (np.nan, np.nan, np.nan)
 
 FASTEST = 60.0
 """Frames per second of a film at most."""
@@ -24,8 +27,9 @@ def pictures(run: Shown, experiment: str, take: Frames, size: tuple[int, int]) -
     """A picture (height, width, 3) uint8 for each frame of `take`; size: (width, height) in pixels."""
     scenery = run.scenery
     up = np.asarray(scenery.up, np.float64)
-    moving = [(thing, thing.over(take)) for thing in scenery.drawn]
-    places = np.concatenate([x for _, x in moving], axis=1)
+    joint = _rgb(COLORS["joint"])
+    moving = [(thing, thing.over(take), joint if thing is scenery.joints else UNPAINTED) for thing in scenery.drawn]
+    places = np.concatenate([x for _, x, _ in moving], axis=1)
     extent = float(np.linalg.norm(np.ptp(places.reshape(-1, 3), axis=0)))
     spheres = [
         Ball(_triple(s.center), s.radius, _rgb(s.color))
@@ -36,11 +40,10 @@ def pictures(run: Shown, experiment: str, take: Frames, size: tuple[int, int]) -
     ground = float((places @ up).min()) - 0.01 * extent
     targets = [recording.sample(take.time) for recording in scenery.targets.get(experiment, {}).values()]
     for k in range(take.frame_count):
-        x, triangles = _solid([(thing, x[k]) for thing, x in moving], 0.006 * extent)
+        x, triangles, paint = _solid([(thing, x[k], color) for thing, x, color in moving], 0.006 * extent)
         seen = np.concatenate([target[k] for target in targets]) if targets else np.zeros((0, 3))
-        yield render(
-            x, triangles, size, camera, spheres=spheres, ground=ground, markers=seen[np.isfinite(seen).all(axis=1)]
-        )
+        seen = seen[np.isfinite(seen).all(axis=1)]
+        yield render(x, triangles, size, camera, spheres=spheres, ground=ground, markers=seen, paint=paint)
 
 
 def _camera(places: np.ndarray, spheres: list[Ball], up: np.ndarray) -> Camera:
@@ -53,16 +56,19 @@ def _camera(places: np.ndarray, spheres: list[Ball], up: np.ndarray) -> Camera:
     return frame_camera(np.concatenate(box), one + 0.7 * other + 0.3 * up, _triple(up), margin=1.05)
 
 
-def _solid(moving: Sequence[tuple[Followed, np.ndarray]], thickness: float) -> tuple[np.ndarray, np.ndarray]:
-    """All bodies with their places as one mesh: surfaces as they are, links as rods, loose points as beads of a
-    thickness [m]."""
-    points, triangles, count = [], [], 0
-    for b, x in moving:
+def _solid(
+    moving: Sequence[tuple[Followed, np.ndarray, Color]], thickness: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """All that is drawn, with its places and its color, as one mesh: points, triangles and their colors; surfaces as
+    they are, links as rods, loose points as beads of a thickness [m]."""
+    points, triangles, paint, count = [], [], [], 0
+    for b, x, color in moving:
         for part, faces in _parts(b, x, thickness):
             points.append(part)
             triangles.append(faces + count)
+            paint.append(np.tile(color, (len(faces), 1)))
             count += len(part)
-    return np.concatenate(points), np.concatenate(triangles)
+    return np.concatenate(points), np.concatenate(triangles), np.concatenate(paint)
 
 
 def _parts(b: Followed, x: np.ndarray, thickness: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -229,6 +229,7 @@ def _facts(problem: Problem, result: Mapping[str, Any]) -> list[tuple[str, str]]
         ("started", result["started"].replace("T", " ").replace("+00:00", " UTC")),
         ("wall time", _seconds(result["wall_s"])),
         ("points", f"{problem.model.particle_count}"),
+        *([("bodies", f"{problem.model.body_count}")] if problem.model.body_count else []),
         ("constraints", sets or "none"),
         ("steps", f"{schedule.steps} of {schedule.dt:.4g} s"),
         ("device", f"{result['device']}, {result['dtype']}"),

@@ -11,8 +11,12 @@ from sim.io import Rigid
 from sim.model import ConstraintSet, Model
 from sim.model.visuals import BoxForm, CylinderForm, Form, SphereForm, Surface, equal_inertia, rotated
 
-JOINT_SIZE = 0.16
-"""Of a joint, as a part of the size of the body that it is drawn on."""
+LEAST_MARK, LARGEST_MARK, PROTRUDING = 0.1, 0.35, 1.25
+"""Of the radius of a joint's mark: parts of half of the length of its body, and of half of the thickness, where this
+lies between them."""
+
+LINKS = ("distance", "span")
+"""Constraints that keep the distance of two points."""
 
 SMALLEST = 0.05
 """Half of the length [m] of a body that is held and of which nothing is known."""
@@ -46,20 +50,18 @@ def body_labels(model: Model) -> list[str]:
 def joint_marks(model: Model, rigid: Sequence[Rigid]) -> Rigid | None:
     """Places and axes of the joints between bodies, of a size that fits what is drawn of them; a line where the
     distance of two of their points is kept.  None without any."""
-    if not model.body_count:
-        return None
-    sizes = _sizes(model.body_count, rigid)
+    sizes = _mark_sizes(model.body_count, rigid)
     parts, links = [], []
     for s in model.constraint_sets.values():
         if s.slots.only_particles or s.slots.particles or s.constraint.points != 2:
             continue
         first, second = (_places(model, s, j) for j in range(2))
-        if s.constraint.name == "distance":
+        if s.constraint.name in LINKS:
             links.append((first, second))
         elif form := MARKS.get(s.constraint.name):
             shape, triangles = form.surface()
             for body, at, turn in zip(*(second if s.slots.body_of[1] >= 0 else first), strict=True):
-                marked = rotated(turn, JOINT_SIZE * sizes[body] * shape @ ALONG_X.T) + at
+                marked = rotated(turn, sizes[body] * shape @ ALONG_X.T) + at
                 parts.append((int(body), (marked, triangles)))
     if not parts and not links:
         return None
@@ -78,11 +80,11 @@ def joint_marks(model: Model, rigid: Sequence[Rigid]) -> Rigid | None:
 
 MARKS: dict[str, Form] = {
     "ball": SphereForm(1.0),
-    "revolute": CylinderForm(0.45, 1.8),
+    "revolute": CylinderForm(0.5, 1.5),
     "prismatic": BoxForm((0.35, 0.35, 2.5)),
-    "fixed": BoxForm((0.7, 0.7, 0.7)),
+    "fixed": BoxForm((0.8, 0.8, 0.8)),
 }
-"""Joint -> what marks it, along z."""
+"""Joint -> what marks it, along z; a ball is the measure."""
 
 
 def joined(name: str, rigid: Sequence[Rigid]) -> Rigid:
@@ -117,13 +119,14 @@ def _plain(model: Model, bodies: Sequence[int]) -> list[Surface]:
     return out
 
 
-def _sizes(count: int, rigid: Sequence[Rigid]) -> np.ndarray:
-    """How far what is drawn on each body reaches, at most twice the middle of all [m]."""
+def _mark_sizes(count: int, rigid: Sequence[Rigid]) -> np.ndarray:
+    """How large the mark of a joint is on each body [m]."""
     sizes = np.zeros(count)
     for r in rigid:
         for body in np.unique(r.bodies[r.bodies >= 0]):
-            sizes[body] = 0.5 * np.ptp(r.points[r.bodies == body], axis=0).max()
-    return np.minimum(sizes, 2.0 * np.median(sizes))
+            half = 0.5 * np.sort(np.ptp(r.points[r.bodies == body], axis=0))
+            sizes[body] = np.clip(PROTRUDING * half[0], LEAST_MARK * half[2], LARGEST_MARK * half[2])
+    return sizes
 
 
 def _places(model: Model, s: ConstraintSet, j: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
