@@ -20,8 +20,8 @@ STILL = np.array([0.0, 0, 0, 0, 0, 0, 1])
 
 @dataclass(frozen=True, eq=False)
 class Frames:
-    """Where everything is over time: positions of all particles (frames, n, 3) [m], times (frames,) [s], and poses of
-    the origins of all rigid bodies (frames, bodies, 7): position [m] and quaternion x y z w."""
+    """Where everything is over time: positions of all points, particles and sites, (frames, n, 3) [m], times (frames,)
+    [s], and poses of the origins of all rigid bodies (frames, bodies, 7): position [m] and quaternion x y z w."""
 
     positions: np.ndarray
     time: np.ndarray
@@ -70,7 +70,7 @@ class Frames:
 
 @dataclass(frozen=True, eq=False)
 class Body:
-    """Something to draw: place k is the sum over j of weights[k, j] times the position of particle points[k, j].
+    """Something to draw: place k is the sum over j of weights[k, j] times the position of point points[k, j].
 
     points: (n, width) int32; weights: (n, width) float64; triangles (m, 3) and segments (k, 2) int32, of places.
     """
@@ -100,7 +100,7 @@ def body(
 
 @dataclass(frozen=True, eq=False)
 class Rigid:
-    """Something to draw on rigid bodies, or sites on them: place k is points[k] in the frame of body bodies[k].
+    """Something to draw on rigid bodies: place k is points[k] in the frame of body bodies[k].
 
     bodies: (n,) int32, -1: the world; points: (n, 3) [m]; triangles (m, 3) and segments (k, 2) int32, of places; those
     of a triangle are on one body, a segment may link two.
@@ -125,8 +125,8 @@ class Rigid:
         return self.at(frames.body_q)
 
 
-Followed = Body | Rigid
-"""Places that can be followed through the frames of a run."""
+Drawn = Body | Rigid
+"""What is drawn, and follows the frames of a run."""
 
 
 def write_frames(path: str | os.PathLike[str], takes: Mapping[str, Frames]) -> Path:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sim.files import Archive, read_bytes
-from sim.io.moving import Body, Followed, Frames, Rigid, read_frames
+from sim.io.moving import Body, Drawn, Frames, Rigid, read_frames
 from sim.io.moving import body as body
 from sim.io.player import COLORS, Layer, Shape, Take
 from sim.io.recording import Recording
@@ -41,14 +41,14 @@ class Scenery:
     bodies: Sequence[Body]
     up: tuple[float, float, float] = (0.0, 1.0, 0.0)
     shapes: Mapping[str, Sequence[Shape]] = field(default_factory=dict)
-    markers: Mapping[str, Followed] = field(default_factory=dict)
+    markers: Mapping[str, Body] = field(default_factory=dict)
     targets: Mapping[str, Mapping[str, Recording]] = field(default_factory=dict)
     rigid: Sequence[Rigid] = ()
     joints: Rigid | None = None
     labels: Sequence[str] = ()
 
     @property
-    def drawn(self) -> list[Followed]:
+    def drawn(self) -> list[Drawn]:
         """All that is drawn, the joints last."""
         return [*self.bodies, *self.rigid, *([] if self.joints is None else [self.joints])]
 
@@ -56,7 +56,7 @@ class Scenery:
         """The content of geometry.npz."""
         out: dict[str, np.ndarray] = {}
         joints = [] if self.joints is None else [self.joints]
-        kinds: dict[str, Sequence[Followed]] = {
+        kinds: dict[str, Sequence[Drawn]] = {
             "body": self.bodies, "markers": list(self.markers.values()), "rigid": self.rigid, "joints": joints,
         }  # fmt: skip
         for kind, things in kinds.items():
@@ -85,16 +85,11 @@ def read_scenery(arrays: Archive) -> Scenery:
     """The opposite of `Scenery.arrays`.  Raises KeyError or ValueError for what is no geometry.npz."""
     about = json.loads(str(arrays["about"]))
 
-    def thing(name: str) -> Body:
-        return Body(name, *(arrays[f"body.{name}.{key}"] for key in BODY_KEYS))
+    def thing(kind: str, name: str) -> Body:
+        return Body(name, *(arrays[f"{kind}.{name}.{key}"] for key in BODY_KEYS))
 
     def rigid(kind: str, name: str) -> Rigid:
         return Rigid(name, *(arrays[f"{kind}.{name}.{key}"] for key in RIGID_KEYS))
-
-    def markers(name: str) -> Followed:
-        if f"markers.{name}.bodies" in arrays:
-            return rigid("markers", name)
-        return Body(name, *(arrays[f"markers.{name}.{key}"] for key in BODY_KEYS))
 
     targets = {
         e: {name: Recording(arrays[f"target.{e}.{name}"], arrays[f"target.{e}.{name}.time"]) for name in names}
@@ -104,10 +99,10 @@ def read_scenery(arrays: Archive) -> Scenery:
     x, y, z = about["up"]
     return Scenery(
         about["name"],
-        [thing(name) for name in about["bodies"]],
+        [thing("body", name) for name in about["bodies"]],
         (x, y, z),
         shapes,
-        {name: markers(name) for name in about["markers"]},
+        {name: thing("markers", name) for name in about["markers"]},
         targets,
         [rigid("rigid", name) for name in about.get("rigid", [])],
         next((rigid("joints", name) for name in about.get("joints", [])), None),

@@ -12,7 +12,7 @@ import numpy as np
 
 from sim.geometry.raster import Ball, Camera, Color, frame_camera, render
 from sim.io.gltf import plane_axes, sphere_mesh
-from sim.io.moving import Followed, Frames
+from sim.io.moving import Drawn, Frames
 from sim.io.player import COLORS
 from sim.io.run_folder import RunFolderError
 from sim.io.scenery import Shown
@@ -57,7 +57,7 @@ def _camera(places: np.ndarray, spheres: list[Ball], up: np.ndarray) -> Camera:
 
 
 def _solid(
-    moving: Sequence[tuple[Followed, np.ndarray, Color]], thickness: float
+    moving: Sequence[tuple[Drawn, np.ndarray, Color]], thickness: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """All that is drawn, with its places and its color, as one mesh: points, triangles and their colors; surfaces as
     they are, links as rods, loose points as beads of a thickness [m]."""
@@ -71,7 +71,7 @@ def _solid(
     return np.concatenate(points), np.concatenate(triangles), np.concatenate(paint)
 
 
-def _parts(b: Followed, x: np.ndarray, thickness: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _parts(b: Drawn, x: np.ndarray, thickness: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     if len(b.triangles):
         yield x, b.triangles
     if len(b.segments):

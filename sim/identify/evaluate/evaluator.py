@@ -21,6 +21,7 @@ from sim.identify.parameters.parameters import Parameter
 from sim.identify.parameters.transforms import ParameterSpace
 from sim.identify.search.results import Evaluation
 from sim.model import Model, State
+from sim.model.sites import point_positions
 from sim.rollout import AdjointGrowth, Checkpointed, StoreAll, Trajectory, rollout
 from sim.rollout.budget import gradient_bytes
 from sim.rollout.trajectory import Plan
@@ -76,10 +77,9 @@ class Evaluator:
             for group in self.groups(experiments):
                 self.materials.write(group[0], values)
                 made = self.rollout(group[0].schedule)
-                starts = [a.numpy().astype(np.float64) for a in (self.model.particle_q, self.model.body_q)]
                 for e in group:
-                    q, body_q = (np.array(a.numpy(), dtype=np.float64) for a in (made.particle_q, made.body_q))
-                    out[e.name] = Simulation(e, e.schedule.times, q, starts[0], body_q, starts[1])
+                    frames, start = self._seen(made), self._seen(self.model)
+                    out[e.name] = Simulation(e, e.schedule.times, frames[0], start[0], frames[1], start[1])
         return {e.name: out[e.name] for e in experiments}
 
     def states(self, values: Values, experiments: Sequence[Experiment], count: int) -> Iterator[tuple[float, State]]:
@@ -99,7 +99,7 @@ class Evaluator:
         """Where all points (n, 3) [m] are at the start of an experiment; nothing is simulated."""
         with self.materials.kept():
             self.materials.write(experiment, values)
-            return self.model.state().particle_q.numpy().astype(np.float64)
+            return self._points(self.model.state()).numpy().astype(np.float64)
 
     @contextmanager
     def holding(self, values: Values, experiment: Experiment) -> Iterator[None]:
@@ -152,8 +152,9 @@ class Evaluator:
 
         def run() -> Trajectory:
             made = self.rollout(schedule)
+            q = self._points(made)
             for slot, prepared in enumerate(ready):
-                prepared.launch(made.particle_q, out, slot)
+                prepared.launch(q, out, slot)
             return made
 
         if shares is None:
@@ -202,6 +203,15 @@ class Evaluator:
         for slot, term in enumerate(terms):
             self.prepare(term, simulation.experiment).launch(q, out, slot)
         return float(np.array([t.weight for t in terms]) @ out.numpy())
+
+    def _points(self, of: Model | State | Trajectory) -> array:
+        """Positions of particles and sites."""
+        return point_positions(self.model, of.particle_q, of.body_q)
+
+    def _seen(self, of: Model | Trajectory) -> tuple[np.ndarray, np.ndarray]:
+        """Positions of particles and sites, and poses of bodies."""
+        q, body_q = self._points(of), of.body_q
+        return q.numpy().astype(np.float64), body_q.numpy().astype(np.float64)
 
     @property
     def _touched(self) -> list[array]:

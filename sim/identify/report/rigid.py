@@ -8,8 +8,8 @@ import numpy as np
 
 from sim.core.runtime.arrays.array import array
 from sim.io import Rigid
-from sim.model import ConstraintSet, Model
-from sim.model.visuals import BoxForm, CylinderForm, Form, SphereForm, Surface, equal_inertia, rotated
+from sim.model import BodyGroup, ConstraintSet, Model
+from sim.model.visuals import BoxForm, CapsuleForm, CylinderForm, Form, SphereForm, Surface, equal_inertia, rotated
 
 LEAST_MARK, LARGEST_MARK, PROTRUDING = 0.1, 0.35, 1.25
 """Of the radius of a joint's mark: parts of half of the length of its body, and of half of the thickness, where this
@@ -105,9 +105,13 @@ def _surfaces(name: str, parts: Sequence[tuple[int, Surface]]) -> Rigid:
 
 
 def _plain(model: Model, bodies: Sequence[int]) -> list[Surface]:
-    """Bodies of equal inertia; one without mass is a cube, as large as the others are in the middle."""
+    """Segments of rods, and bodies of equal inertia; one without mass is a cube, as large as the others are in the
+    middle."""
     mass, com, inertia = (_host(a) for a in (model.body_mass, model.body_com, model.body_inertia))
     forms = {k: equal_inertia(mass[k], inertia[k]) for k in bodies if mass[k] > 0.0}
+    for group in model.bodies.values():
+        for k, length in zip(group.bodies.tolist(), _segments(group), strict=False):
+            forms[k] = CapsuleForm(float(np.sqrt(2.0 * inertia[k, 0, 0] / mass[k])), 0.5 * length), ALONG_X
     sizes = [np.abs(form.surface()[0]).max() for form, _ in forms.values()]
     side = float(np.median(sizes)) if sizes else SMALLEST
     cube = BoxForm((side, side, side)), np.eye(3)
@@ -117,6 +121,11 @@ def _plain(model: Model, bodies: Sequence[int]) -> list[Surface]:
         points, triangles = form.surface()
         out.append((points @ axes.T + com[k], triangles))
     return out
+
+
+def _segments(group: BodyGroup) -> list[float]:
+    """The lengths of the segments of a rod in all worlds; of other bodies none."""
+    return [] if group.lengths is None else np.tile(group.lengths, group.worlds).tolist()
 
 
 def _mark_sizes(count: int, rigid: Sequence[Rigid]) -> np.ndarray:

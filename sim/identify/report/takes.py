@@ -191,11 +191,13 @@ def _drawn(problem: Problem) -> list[Body]:
     """A body for each object, and one for springs and points that belong to none."""
     model = problem.model
     out = []
-    free = np.ones(model.particle_count, bool)
+    free = np.ones(model.particle_count + model.site_body.size, bool)
     links = model.spring_indices.numpy().reshape(-1, 2)
     for name, group in model.groups.items():
         own = (links >= group.start).all(axis=1) & (links < group.start + group.count).all(axis=1)
-        if group.surface is not None:
+        if group.kind == "sites":
+            out.append(body(name, group.points, segments=group.edges - group.start))
+        elif group.surface is not None:
             carrier = group.surface.embedding
             out.append(Body(name, carrier.points + group.start, carrier.weights, group.surface.triangles))
         else:
