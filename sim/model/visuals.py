@@ -15,8 +15,8 @@ import numpy as np
 Surface = tuple[np.ndarray, np.ndarray]
 """Points (n, 3) and triangles (m, 3)."""
 
-SIDES, RINGS = 24, 12
-"""Of what is round: around its axis, and from pole to pole."""
+SIDES = 24
+"""Of what is round, around its axis; from pole to pole it has half as many."""
 
 SLENDER = 0.25
 """A body whose least moment of inertia is this part of two equal ones, or less, is drawn as a capsule."""
@@ -29,8 +29,8 @@ class Form(ABC):
     """A body's outside, in a frame of its own, the origin in its middle."""
 
     @abstractmethod
-    def surface(self) -> Surface:
-        """Points and triangles."""
+    def surface(self, sides: int = SIDES) -> Surface:
+        """Points and triangles; sides: of what is round, around its axis."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class BoxForm(Form):
 
     half: tuple[float, float, float]
 
-    def surface(self) -> Surface:
+    def surface(self, sides: int = SIDES) -> Surface:
         """Four points for each of the six faces."""
         points, square = [], np.array([[-1.0, -1], [1, -1], [1, 1], [-1, 1]])
         for axis in range(3):
@@ -58,9 +58,9 @@ class SphereForm(Form):
 
     radius: float
 
-    def surface(self) -> Surface:
+    def surface(self, sides: int = SIDES) -> Surface:
         """Rings about z."""
-        return _turned(self.radius * _arc(0.0, np.pi, RINGS))
+        return _turned(self.radius * _arc(0.0, np.pi, sides // 2), sides)
 
 
 @dataclass(frozen=True)
@@ -70,12 +70,12 @@ class CapsuleForm(Form):
     radius: float
     half_height: float
 
-    def surface(self) -> Surface:
+    def surface(self, sides: int = SIDES) -> Surface:
         """Rings about z."""
-        upper, lower = (self.radius * _arc(a, a + np.pi / 2, RINGS // 2) for a in (0.0, np.pi / 2))
+        upper, lower = (self.radius * _arc(a, a + np.pi / 2, max(sides // 4, 1)) for a in (0.0, np.pi / 2))
         upper[:, 1] += self.half_height
         lower[:, 1] -= self.half_height
-        return _turned(np.concatenate([upper, lower]))
+        return _turned(np.concatenate([upper, lower]), sides)
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,10 @@ class CylinderForm(Form):
     radius: float
     half_height: float
 
-    def surface(self) -> Surface:
+    def surface(self, sides: int = SIDES) -> Surface:
         """Two ends and what is between them."""
         r, z = self.radius, self.half_height
-        return _turned(np.array([[0.0, z], [r, z], [r, z], [r, -z], [r, -z], [0.0, -z]]))
+        return _turned(np.array([[0.0, z], [r, z], [r, z], [r, -z], [r, -z], [0.0, -z]]), sides)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,7 @@ class MeshForm(Form):
     vertices: np.ndarray
     triangles: np.ndarray
 
-    def surface(self) -> Surface:
+    def surface(self, sides: int = SIDES) -> Surface:
         """As it was given."""
         return self.vertices, self.triangles
 
@@ -111,9 +111,9 @@ class Visual:
     pose: np.ndarray
     form: Form
 
-    def surface(self) -> Surface:
+    def surface(self, sides: int = SIDES) -> Surface:
         """In the frame of the body."""
-        points, triangles = self.form.surface()
+        points, triangles = self.form.surface(sides)
         return rotated(self.pose[3:], points) + self.pose[:3], triangles
 
 
@@ -148,22 +148,22 @@ def _arc(begin: float, end: float, steps: int) -> np.ndarray:
     return out
 
 
-def _turned(profile: np.ndarray) -> Surface:
+def _turned(profile: np.ndarray, sides: int) -> Surface:
     """The surface that a profile (k, 2), distances from the z axis and heights from the top down, makes around it."""
-    turn = 2.0 * np.pi * np.arange(SIDES) / SIDES
+    turn = 2.0 * np.pi * np.arange(sides) / sides
     r, z = profile.T
-    rings = [r[:, None] * np.cos(turn), r[:, None] * np.sin(turn), np.broadcast_to(z[:, None], (len(z), SIDES))]
-    return np.stack(rings, axis=-1).reshape(-1, 3), np.concatenate(list(_bands(profile)))
+    rings = [r[:, None] * np.cos(turn), r[:, None] * np.sin(turn), np.broadcast_to(z[:, None], (len(z), sides))]
+    return np.stack(rings, axis=-1).reshape(-1, 3), np.concatenate(_bands(profile, sides))
 
 
-def _bands(profile: np.ndarray) -> Sequence[np.ndarray]:
+def _bands(profile: np.ndarray, sides: int) -> Sequence[np.ndarray]:
     """The triangles between neighbouring rings that are apart; a ring on the axis is a point."""
-    here, there = np.arange(SIDES), (np.arange(SIDES) + 1) % SIDES
+    here, there = np.arange(sides), (np.arange(sides) + 1) % sides
     out = []
     for k, (upper, lower) in enumerate(zip(profile, profile[1:], strict=False)):
         if np.array_equal(upper, lower):
             continue
-        a, b, c, d = (ring * SIDES + side for ring in (k, k + 1) for side in (here, there))
+        a, b, c, d = (ring * sides + side for ring in (k, k + 1) for side in (here, there))
         if lower[0] > 0.0:
             out.append(np.stack([a, c, d], axis=1))
         if upper[0] > 0.0:

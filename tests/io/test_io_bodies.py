@@ -258,6 +258,7 @@ def test_models_say_where_their_joints_are():
     np.testing.assert_allclose(0.5 * (hinge.min(0) + hinge.max(0)), [0, 0, 0.3], atol=1e-9)
     assert np.ptp(hinge, axis=0)[2] == pytest.approx(3 * np.ptp(hinge, axis=0)[0])  # its axis is along z
     np.testing.assert_allclose(0.5 * (wrist.min(0) + wrist.max(0)), [1.1, 0, 0], atol=1e-9)
+    assert len(model.spring_indices.numpy()) == 0  # bodies are no particles
     plain = sim.ModelBuilder()
     plain.add_particle((0, 0, 0))
     plain = plain.finalize()
@@ -285,7 +286,7 @@ def test_a_run_of_bodies(tmp_path):
     assert repr(made) == "Simulation(main: 10 frames of 1 points and 1 bodies, up to t=0.5 s)"
     np.testing.assert_allclose(made.body_q[-1, 0, 0], 0.5, atol=1e-9)
     (take,) = takes(problem, {"main": made}, {"main": made})
-    names = ["before", "before, bodies", "after", "after, bodies"]
+    names = ["before, sites", "before", "after, sites", "after"]
     assert [layer.name for layer in take.layers] == names and take.layers[1].opacity < 1
     assert all(layer.frame_count == 11 for layer in take.layers)
     outcome = run_problem(problem, tmp_path / "run")

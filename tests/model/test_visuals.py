@@ -30,6 +30,17 @@ def test_surfaces_are_closed_and_look_outward(form, expected, rel):
     assert volume((points, triangles)) == pytest.approx(expected, rel=rel)
 
 
+@pytest.mark.parametrize("sides", [6, 12])
+@pytest.mark.parametrize("form", [SphereForm(0.3), CapsuleForm(0.1, 0.4), CylinderForm(0.1, 0.4)])
+def test_surfaces_of_few_sides(form, sides):
+    points, triangles = form.surface(sides)
+    fine, _ = form.surface()
+    assert len(points) <= len(fine) / 2 and 0.6 * volume(form.surface()) < volume((points, triangles))
+    corner = points[triangles]
+    flat = np.cross(corner[:, 1] - corner[:, 0], corner[:, 2] - corner[:, 0])
+    assert (np.linalg.norm(flat, axis=1) > 1e-12).all() and flat.sum(axis=0) == pytest.approx(np.zeros(3), abs=1e-12)
+
+
 def test_a_body_of_equal_inertia_has_it():
     half, mass = np.array([0.3, 0.2, 0.1]), 2.0
     moments = mass / 3 * (np.sum(half**2) - half**2)

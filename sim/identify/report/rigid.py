@@ -15,6 +15,11 @@ LEAST_MARK, LARGEST_MARK, PROTRUDING = 0.1, 0.35, 1.25
 """Of the radius of a joint's mark: parts of half of the length of its body, and of half of the thickness, where this
 lies between them."""
 
+SIDES = {40: 24, 400: 12}
+"""How round things are drawn, where there are at most so many bodies; beyond, with `FEWEST` sides."""
+
+FEWEST = 6
+
 LINKS = ("distance", "span")
 """Constraints that keep the distance of two points."""
 
@@ -29,7 +34,7 @@ def rigid_bodies(model: Model) -> list[Rigid]:
     """What is drawn on the bodies of each object, and what stands in the world."""
     seen: dict[int, list[Surface]] = {}
     for visual in model.visuals:
-        seen.setdefault(visual.body, []).append(visual.surface())
+        seen.setdefault(visual.body, []).append(visual.surface(_sides(model)))
     plain = iter(_plain(model, [k for k in range(model.body_count) if k not in seen]))
     for k in range(model.body_count):
         if k not in seen:
@@ -59,7 +64,7 @@ def joint_marks(model: Model, rigid: Sequence[Rigid]) -> Rigid | None:
         if s.constraint.name in LINKS:
             links.append((first, second))
         elif form := MARKS.get(s.constraint.name):
-            shape, triangles = form.surface()
+            shape, triangles = form.surface(_sides(model))
             for body, at, turn in zip(*(second if s.slots.body_of[1] >= 0 else first), strict=True):
                 marked = rotated(turn, sizes[body] * shape @ ALONG_X.T) + at
                 parts.append((int(body), (marked, triangles)))
@@ -118,9 +123,13 @@ def _plain(model: Model, bodies: Sequence[int]) -> list[Surface]:
     out = []
     for k in bodies:
         form, axes = forms.get(k, cube)
-        points, triangles = form.surface()
+        points, triangles = form.surface(_sides(model))
         out.append((points @ axes.T + com[k], triangles))
     return out
+
+
+def _sides(model: Model) -> int:
+    return next((sides for most, sides in SIDES.items() if model.body_count <= most), FEWEST)
 
 
 def _segments(group: BodyGroup) -> list[float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -26,16 +27,17 @@ def takes(problem: Problem, before: Simulations, after: Simulations | None) -> l
     rigid = rigid_bodies(problem.model)
     joints = joint_marks(problem.model, rigid)
     tints = _tints(problem, bodies)
+    simulated = partial(_simulated, bodies, rigid, joints, problem.model.particle_count > 0)
     out = []
     for e in problem.experiments:
         first = before[e.name]
         if after is None:
             last, side = first, ""
-            layers = _simulated(bodies, rigid, joints, "simulation", first, "")
+            layers = simulated("simulation", first, "")
         else:
             last, side = after[e.name], "after"
-            layers = _simulated(bodies, rigid, joints, "before", first, "before")
-            layers += _simulated(bodies, rigid, joints, "after", last, "after", tints)
+            layers = simulated("before", first, "before")
+            layers += simulated("after", last, "after", tints)
         for name, target in e.targets.items():
             unseen = np.full((problem.markers[name].count, 3), np.nan)
             seen = _from_start(unseen if target.start is None else target.start, target.positions)
@@ -80,17 +82,20 @@ def _simulated(
     bodies: list[Body],
     rigid: list[Rigid],
     joints: Rigid | None,
+    particles: bool,
     name: str,
     simulation: Simulation,
     side: str,
     tints: Sequence[Tint] = (),
 ) -> list[Layer]:
-    """All that a simulation moves: what deforms, rigid bodies, joints."""
-    layers = [_bodies(bodies, name, simulation, side, tints)] if bodies else []
+    """All that a simulation moves; particles: is anything but sites in `bodies`?"""
+    layers = []
+    if bodies:
+        layers.append(_bodies(bodies, name if particles else f"{name}, sites", simulation, side, tints))
     look = {"side": side, "opacity": 0.3 if side == "before" else 1.0}
     poses = simulation.poses_from_start
     if rigid:
-        title = f"{name}, bodies" if bodies else name
+        title = f"{name}, bodies" if particles else name
         layers.append(rigid_layer(title, joined(name, rigid), poses, color=COLORS[side or "after"], **look))
     if joints is not None:
         layers.append(

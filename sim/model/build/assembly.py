@@ -295,7 +295,8 @@ def _geometry(
     """Counts and constant content of the model's arrays."""
     groups, free = [block.group for block in parts.points], movers.free[: movers.particles]
     links = [group.edges for group in groups if group.kind == "chain"]
-    springs = [b.points for b in parts.constraints if b.constraint.name == "distance" and b.label not in parts.groups]
+    apart = [b for b in parts.constraints if b.constraint.name == "distance" and b.label not in parts.groups]
+    springs = [b.points for b in apart if b.pattern.only_particles]
     moving = [(block, world) for block in attachments for world in range(block.worlds)]
     motions = [m for block, _ in moving for m in block.motions]
     firsts = np.cumsum([0, *(block.worlds for block in attachments)])
