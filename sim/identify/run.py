@@ -177,7 +177,8 @@ class _RunInProgress:
         uncertainty = self.uncertainty(found, best) if after is not None else None
         there = self.linearised(found, uncertainty, best) if found is not None and after is not None else None
         numerics = self.numerics(there, uncertainty, best) if there is not None else None
-        left = self.residuals(problem.start if found is None or after is None else found.search.x)
+        x = problem.start if found is None or after is None else found.search.x
+        left = self.residuals(x)
         misfit = misfits(problem, best)
         if found is not None and after is not None:
             for note in notes_on(problem, found, uncertainty, misfit, self.limit, str(self.folder.path)):
@@ -191,7 +192,7 @@ class _RunInProgress:
         recorded = {name: Frames(s.positions, s.times, s.body_q) for name, s in best.items() if len(s.times) >= every}
         takes = {name: frames.every(every, first=every - 1) for name, frames in recorded.items()}
         write_frames(self.folder.file(TRAJECTORY), takes)
-        write_scenery(self.folder, scenery(problem))
+        write_scenery(self.folder, scenery(problem, x))
         expected = [
             e
             for e in problem.expectations
@@ -207,7 +208,7 @@ class _RunInProgress:
                 f"time in kernels, {self.profile.seconds:.2f} s of {self.profile.wall:.2f} s: {', '.join(most)}"
             )
         if description.report:
-            page = report_data(problem, result, before, after, self.folder.read_log(), self.notes, misfit)
+            page = report_data(problem, result, before, after, self.folder.read_log(), self.notes, misfit, x)
             write_report(self.folder.file(REPORT), page)
         self.folder.write_json(RESULT, result)
         return Outcome(self.folder.path, result, _status(result))

@@ -274,6 +274,20 @@ def test_all_worlds_are_drawn():
     assert body_labels(model)[:4] == ["arm.0", "arm.1", "hand.0", "hand.1"]
 
 
+def test_pictures_have_the_values_of_their_experiment():
+    builder = sim.ModelBuilder()
+    builder.add_body((0, 1, 0), 2.0, (0.3, 0.2, 0.1), label="box")
+    model, grid = builder.finalize(dtype=sim.float64), TimeGrid(2, 20.0, 4)
+    shifted = {"box.com": np.array([[0.5, 0, 0]]), "box.mass": np.array([8.0])}
+    problem = Problem(model, sim.SolverXPBD(model), [Experiment("a", grid), Experiment("b", grid, settings=shifted)])
+    made = problem.simulate()
+    first, second = (take.layers[0].positions[0] for take in takes(problem, made, None))
+    np.testing.assert_allclose(
+        second, 0.5 * first + [0.5, 0, 0], atol=1e-12
+    )  # the same inertia with four times the mass
+    assert model["box.mass"].numpy().tolist() == [2.0]
+
+
 def test_a_run_of_bodies(tmp_path):
     """From the model to its folder, its report and its exports."""
     builder = sim.ModelBuilder(gravity=(0.0, -10.0, 0.0))

@@ -17,27 +17,27 @@ from sim.model import Sphere
 Simulations = Mapping[str, Simulation]
 
 
-def takes(problem: Problem, before: Simulations, after: Simulations | None) -> list[Take]:
+def takes(
+    problem: Problem, before: Simulations, after: Simulations | None, found: np.ndarray | None = None
+) -> list[Take]:
     """What the player shows of each experiment: targets and goals, the start, and what was found.
 
-    The first frame is the state at t = 0, frame k after it the state at k / fps.
+    The first frame is the state at t = 0, frame k after it the state at k / fps.  found: the coordinates of `after`.
     """
     up = _up(problem).tolist()
     bodies = [_without_inside(b) for b in _drawn(problem)]
-    rigid = rigid_bodies(problem.model)
-    joints = joint_marks(problem.model, rigid)
     tints = _tints(problem, bodies)
-    simulated = partial(_simulated, bodies, rigid, joints, problem.model.particle_count > 0)
+    simulated = partial(_simulated, bodies, problem.model.particle_count > 0)
     out = []
     for e in problem.experiments:
-        first = before[e.name]
+        first, rigid = before[e.name], _rigid(problem, None, e)
         if after is None:
             last, side = first, ""
-            layers = simulated("simulation", first, "")
+            layers = simulated(*rigid, "simulation", first, "")
         else:
             last, side = after[e.name], "after"
-            layers = simulated("before", first, "before")
-            layers += simulated("after", last, "after", tints)
+            layers = simulated(*rigid, "before", first, "before")
+            layers += simulated(*_rigid(problem, found, e), "after", last, "after", tints)
         for name, target in e.targets.items():
             unseen = np.full((problem.markers[name].count, 3), np.nan)
             seen = _from_start(unseen if target.start is None else target.start, target.positions)
@@ -80,9 +80,9 @@ def _from_start(start: np.ndarray, positions: np.ndarray) -> np.ndarray:
 
 def _simulated(
     bodies: list[Body],
+    particles: bool,
     rigid: list[Rigid],
     joints: Rigid | None,
-    particles: bool,
     name: str,
     simulation: Simulation,
     side: str,
@@ -170,15 +170,26 @@ def _without_inside(b: Body) -> Body:
     return Body(b.name, b.points[used], b.weights[used], triangles.reshape(-1, 3), segments.reshape(-1, 2))
 
 
-def scenery(problem: Problem) -> Scenery:
-    """What a run's folder keeps to show it later without its model."""
+def _rigid(problem: Problem, x: np.ndarray | None, e: Experiment) -> tuple[list[Rigid], Rigid | None]:
+    """What is drawn on bodies, and marks of joints, with the values of an experiment at coordinates x (default: the
+    start)."""
+    model = problem.model
+    if not model.body_count and not model.visuals:
+        return [], None
+    with problem.holding(problem.start if x is None else x, e):
+        rigid = rigid_bodies(model)
+        return rigid, joint_marks(model, rigid)
+
+
+def scenery(problem: Problem, found: np.ndarray | None = None) -> Scenery:
+    """What a run's folder keeps to show it later without its model; found: coordinates of what was found."""
     markers = {name: Body(name, *m.table) for name, m in problem.markers.items()}
     targets = {
         e.name: {name: Recording(t.positions, e.schedule.times) for name, t in e.targets.items()}
         for e in problem.experiments
     }
     x, y, z = _up(problem).tolist()
-    rigid = rigid_bodies(problem.model)
+    rigid, joints = _rigid(problem, found, problem.experiments[0])
     return Scenery(
         problem.description.name,
         _drawn(problem),
@@ -187,7 +198,7 @@ def scenery(problem: Problem) -> Scenery:
         markers,
         targets,
         rigid,
-        joint_marks(problem.model, rigid),
+        joints,
         body_labels(problem.model),
     )
 
