@@ -59,7 +59,7 @@ class _File:
         self.buffer = bytearray()
         self.animation: dict[str, Any] = {"name": experiment, "samplers": [], "channels": []}
         self.lists: dict[str, list[dict[str, Any]]] = {}
-        self._shared: dict[Any, int] = {}
+        self.shared: dict[Any, int] = {}
 
     def add(self, kind: str, entry: dict[str, Any]) -> int:
         """Appends to one of the lists; the index."""
@@ -101,22 +101,22 @@ class _File:
 
     def times(self, times: np.ndarray) -> int:
         """Times of the frames [s], shared by all that moves."""
-        if "times" not in self._shared:
-            self._shared["times"] = self.accessor(times, "SCALAR", bounds=True)
-        return self._shared["times"]
+        if "times" not in self.shared:
+            self.shared["times"] = self.accessor(times, "SCALAR", bounds=True)
+        return self.shared["times"]
 
     def fade(self, frames: int) -> int:
         """Weights of frames - 1 targets at each frame: frame k is target k - 1 alone.  Shared by all bodies."""
-        if "fade" not in self._shared:
+        if "fade" not in self.shared:
             weights = np.eye(frames)[:, 1:]
-            self._shared["fade"] = self.accessor(weights.reshape(-1), "SCALAR")
-        return self._shared["fade"]
+            self.shared["fade"] = self.accessor(weights.reshape(-1), "SCALAR")
+        return self.shared["fade"]
 
     def material(self, color: str) -> int:
         """A matt material of a colour `#rrggbb` that is seen from both sides."""
-        if color not in self._shared:
+        if color not in self.shared:
             rgb = [(int(color[i : i + 2], 16) / 255.0) ** 2.2 for i in (1, 3, 5)]  # glTF's factors are linear
-            self._shared[color] = self.add(
+            self.shared[color] = self.add(
                 "materials",
                 {
                     "name": color,
@@ -128,7 +128,7 @@ class _File:
                     },
                 },
             )
-        return self._shared[color]
+        return self.shared[color]
 
     def bytes(self, top: dict[str, Any]) -> bytes:
         """The finished file."""
@@ -162,22 +162,42 @@ def _deforming(file: _File, thing: Body | Rigid, places: np.ndarray, times: np.n
 
 def _rigid(file: _File, rigid: Rigid, take: Frames, color: str) -> list[int]:
     """A node for each body that something is drawn on, and one of the segments that link two bodies."""
-    links = rigid.bodies[rigid.segments]
-    crossing = links[:, 0] != links[:, 1]
-    owners = np.unique(rigid.bodies)
+    ends = rigid.bodies[rigid.segments]
+    crossing = ends[:, 0] != ends[:, 1]
+    owners, inside = np.unique(rigid.bodies), rigid.segments[~crossing]
+    places = _by_owner(owners, rigid.bodies)
+    surfaces, lines = (_by_owner(owners, rigid.bodies[of[:, 0]]) for of in (rigid.triangles, inside))
+    index = np.zeros(len(rigid.points), np.int64)
+    for own in places:
+        index[own] = np.arange(len(own))
+    plain = not len(rigid.triangles) + len(rigid.segments)
     nodes = []
-    for owner in owners.tolist():
-        faces, ends = (of[(rigid.bodies[of] == owner).all(axis=1)] for of in (rigid.triangles, rigid.segments))
-        own, index = rigid.bodies == owner, np.cumsum(rigid.bodies == owner) - 1
+    for owner, own, faces, links in zip(owners.tolist(), places, surfaces, lines, strict=True):
+        if not (len(faces) or len(links) or plain):
+            continue
         name = rigid.name if len(owners) == 1 else f"{rigid.name}.{owner}"
-        part = Rigid(name, rigid.bodies[own], rigid.points[own], index[faces], index[ends])
-        if len(faces) or len(ends) or not len(rigid.triangles) + len(rigid.segments):
-            poses = take.body_q[:, owner] if owner >= 0 else np.tile(STILL, (1, 1))
-            nodes.append(_posed(file, name, _mesh(file, part, part.points[None], color), poses, take.time))
+        triangles, segments = index[rigid.triangles[faces]], index[inside[links]]
+        part = Rigid(name, rigid.bodies[own], rigid.points[own], triangles, segments)
+        poses = take.body_q[:, owner] if owner >= 0 else np.tile(STILL, (1, 1))
+        nodes.append(_posed(file, name, _shared_mesh(file, part, color), poses, take.time))
     if crossing.any():
         linked = Rigid(f"{rigid.name}.links", rigid.bodies, rigid.points, segments=rigid.segments[crossing])
         nodes.append(_deforming(file, linked, linked.over(take), take.time))
     return nodes
+
+
+def _shared_mesh(file: _File, part: Rigid, color: str) -> int:
+    """The mesh of what is on one body; bodies that look alike have one."""
+    key = (color, *(a.tobytes() for a in (part.points, part.triangles, part.segments)))
+    if key not in file.shared:
+        file.shared[key] = _mesh(file, part, part.points[None], color)
+    return file.shared[key]
+
+
+def _by_owner(owners: np.ndarray, bodies: np.ndarray) -> list[np.ndarray]:
+    """For each owner the places where it stands in `bodies`, in order."""
+    order = np.argsort(bodies, kind="stable")
+    return np.split(order, np.searchsorted(bodies[order], owners)[1:]) if len(owners) else []
 
 
 def _posed(file: _File, name: str, mesh: int, poses: np.ndarray, times: np.ndarray) -> int:

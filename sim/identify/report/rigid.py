@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache, partial
 
 import numpy as np
 
@@ -117,15 +118,20 @@ def _plain(model: Model, bodies: Sequence[int]) -> list[Surface]:
     for group in model.bodies.values():
         for k, length in zip(group.bodies.tolist(), _segments(group), strict=False):
             forms[k] = CapsuleForm(float(np.sqrt(2.0 * inertia[k, 0, 0] / mass[k])), 0.5 * length), ALONG_X
-    sizes = [np.abs(form.surface()[0]).max() for form, _ in forms.values()]
+    surface = cache(partial(_surface, sides=_sides(model)))  # many are alike
+    sizes = [np.abs(surface(form)[0]).max() for form, _ in forms.values()]
     side = float(np.median(sizes)) if sizes else SMALLEST
     cube = BoxForm((side, side, side)), np.eye(3)
     out = []
     for k in bodies:
         form, axes = forms.get(k, cube)
-        points, triangles = form.surface(_sides(model))
+        points, triangles = surface(form)
         out.append((points @ axes.T + com[k], triangles))
     return out
+
+
+def _surface(form: Form, sides: int) -> Surface:
+    return form.surface(sides)
 
 
 def _sides(model: Model) -> int:
@@ -139,12 +145,12 @@ def _segments(group: BodyGroup) -> list[float]:
 
 def _mark_sizes(count: int, rigid: Sequence[Rigid]) -> np.ndarray:
     """How large the mark of a joint is on each body [m]."""
-    sizes = np.zeros(count)
+    low, high = np.full((count + 1, 3), np.inf), np.full((count + 1, 3), -np.inf)  # the last row is the world's
     for r in rigid:
-        for body in np.unique(r.bodies[r.bodies >= 0]):
-            half = 0.5 * np.sort(np.ptp(r.points[r.bodies == body], axis=0))
-            sizes[body] = np.clip(PROTRUDING * half[0], LEAST_MARK * half[2], LARGEST_MARK * half[2])
-    return sizes
+        np.minimum.at(low, r.bodies, r.points)
+        np.maximum.at(high, r.bodies, r.points)
+    half = 0.5 * np.sort((high - low)[:count], axis=1)
+    return np.clip(PROTRUDING * half[:, 0], LEAST_MARK * half[:, 2], LARGEST_MARK * half[:, 2])
 
 
 def _places(model: Model, s: ConstraintSet, j: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
