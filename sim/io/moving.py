@@ -113,9 +113,9 @@ class Rigid:
     segments: np.ndarray = field(default_factory=NO_SEGMENTS.copy)
 
     def at(self, poses: np.ndarray) -> np.ndarray:
-        """Places (..., n, 3) from poses of all bodies (..., bodies, 7)."""
+        """Places (..., n, 3) from poses of all bodies (..., bodies, 7); IndexError where one is missing."""
         world = np.broadcast_to(STILL, (*poses.shape[:-2], 1, 7))
-        own = np.concatenate([poses, world], axis=-2)[..., self.bodies, :]
+        own = np.concatenate([world, poses], axis=-2)[..., self.bodies + 1, :]
         p, u, w, v = own[..., :3], own[..., 3:6], own[..., 6:], self.points
         t = 2.0 * np.cross(u, v)
         return p + v + w * t + np.cross(u, t)

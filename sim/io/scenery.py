@@ -170,6 +170,9 @@ def load_run(path: str | os.PathLike[str]) -> Shown:
     try:
         scenery = read_scenery(Archive(read_bytes(scenery_file)))
         takes = read_frames(Archive(read_bytes(trajectory_file)))
+        for take in takes.values():
+            for thing in scenery.drawn:
+                thing.over(take.first(1))  # every point and body that is drawn has to be there
     except MALFORMED as error:
         what = f"{folder}: {GEOMETRY} or {TRAJECTORY} cannot be read: {error}"
         raise RunFolderError(what, "run the scene again") from error

@@ -314,6 +314,12 @@ def test_a_run_of_bodies(tmp_path):
     )
     page = (outcome.folder / "report.html").read_text()
     assert '"poses"' in page and "bodies" in page
+    trajectory = outcome.folder / "trajectory.npz"
+    whole = trajectory.read_bytes()
+    write_frames(trajectory, {"main": Frames(made.positions, made.times)})
+    with pytest.raises(sim.io.RunFolderError, match="cannot be read"):  # there is a body, but not where it is
+        load_run(outcome.folder)
+    trajectory.write_bytes(whole)
     paths = [path for kind in ("glb", "npz", "csv") for path in export_run(run, kind)]
     assert [p.name for p in paths] == ["toss.main.glb", "toss.npz", "toss.main.points.csv", "toss.main.bodies.csv"]
     file = Glb(paths[0].read_bytes())
