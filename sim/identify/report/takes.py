@@ -143,7 +143,7 @@ def _tints(problem: Problem, bodies: list[Body]) -> list[Tint]:
         if elements is None or len(elements) != len(values) or np.ptp(values) == 0.0:
             continue
         log = p.transform.name == "log"
-        at_points = _mean_at_points(np.log(values) if log else values, elements, problem.model.particle_count)
+        at_points = _mean_at_points(np.log(values) if log else values, elements, problem.model.point_count)
         places = np.concatenate([np.einsum("nk,nk->n", b.weights, at_points[b.points]) for b in bodies])
         name = p.name.partition(".")[0] if p.per == "region" else p.name
         out.append(
@@ -207,15 +207,15 @@ def _drawn(problem: Problem) -> list[Body]:
     """A body for each object, and one for springs and points that belong to none."""
     model = problem.model
     out = []
-    free = np.ones(model.particle_count + model.site_body.size, bool)
+    free = np.ones(model.point_count, bool)
     links = model.spring_indices.numpy().reshape(-1, 2)
     for name, group in model.groups.items():
         own = (links >= group.start).all(axis=1) & (links < group.start + group.count).all(axis=1)
-        if group.kind == "sites":
-            out.append(body(name, group.points, segments=group.edges - group.start))
-        elif group.surface is not None:
+        if group.surface is not None:
             carrier = group.surface.embedding
             out.append(Body(name, carrier.points + group.start, carrier.weights, group.surface.triangles))
+        elif group.kind == "sites":
+            out.append(body(name, group.points, segments=group.edges - group.start))
         else:
             out.append(body(name, group.points, group.triangles - group.start, links[own] - group.start))
         links = links[~own]
