@@ -300,8 +300,9 @@ def test_a_run_of_bodies(tmp_path):
     assert repr(made) == "Simulation(main: 10 frames of 1 points and 1 bodies, up to t=0.5 s)"
     np.testing.assert_allclose(made.body_q[-1, 0, 0], 0.5, atol=1e-9)
     (take,) = takes(problem, {"main": made}, {"main": made})
-    names = ["before, sites", "before", "after, sites", "after"]
-    assert [layer.name for layer in take.layers] == names and take.layers[1].opacity < 1
+    names = ["before", "after", "sites"]
+    assert [layer.name for layer in take.layers] == names and take.layers[0].opacity < 1
+    assert not take.layers[2].visible  # the box is drawn, its sites are there for those who want to see them
     assert all(layer.frame_count == 11 for layer in take.layers)
     outcome = run_problem(problem, tmp_path / "run")
     assert outcome.status == 0

@@ -27,7 +27,7 @@ def takes(
     up = _up(problem).tolist()
     bodies = [_without_inside(b) for b in _drawn(problem)]
     tints = _tints(problem, bodies)
-    simulated = partial(_simulated, bodies, problem.model.particle_count > 0)
+    simulated = partial(_simulated, bodies)
     out = []
     for e in problem.experiments:
         first, rigid = before[e.name], _rigid(problem, None, e)
@@ -38,6 +38,7 @@ def takes(
             last, side = after[e.name], "after"
             layers = simulated(*rigid, "before", first, "before")
             layers += simulated(*_rigid(problem, found, e), "after", last, "after", tints)
+        layers += _sites(problem, last, side)
         for name, target in e.targets.items():
             unseen = np.full((problem.markers[name].count, 3), np.nan)
             seen = _from_start(unseen if target.start is None else target.start, target.positions)
@@ -50,6 +51,15 @@ def takes(
         times = np.concatenate([[0.0], e.schedule.times]).tolist()
         out.append(Take(e.name, layers, _shapes(problem, e.settings), times, up))
     return out
+
+
+def _sites(problem: Problem, simulation: Simulation, side: str) -> list[Layer]:
+    """The sites of bodies, for those who want to see them."""
+    count = problem.model.particle_count
+    if problem.model.point_count == count:
+        return []
+    path, color = _from_start(simulation.start[count:], simulation.positions[:, count:]), COLORS[side or "after"]
+    return [Layer("sites", path, point_size=5, color=color, visible=False, trail=True, side=side)]
 
 
 def _goals(problem: Problem, e: Experiment, before: Simulation, after: Simulation | None) -> list[Layer]:
@@ -80,7 +90,6 @@ def _from_start(start: np.ndarray, positions: np.ndarray) -> np.ndarray:
 
 def _simulated(
     bodies: list[Body],
-    particles: bool,
     rigid: list[Rigid],
     joints: Rigid | None,
     name: str,
@@ -88,14 +97,12 @@ def _simulated(
     side: str,
     tints: Sequence[Tint] = (),
 ) -> list[Layer]:
-    """All that a simulation moves; particles: is anything but sites in `bodies`?"""
-    layers = []
-    if bodies:
-        layers.append(_bodies(bodies, name if particles else f"{name}, sites", simulation, side, tints))
+    """All that a simulation moves: what deforms, rigid bodies, joints."""
+    layers = [_bodies(bodies, name, simulation, side, tints)] if bodies else []
     look = {"side": side, "opacity": 0.3 if side == "before" else 1.0}
     poses = simulation.poses_from_start
     if rigid:
-        title = f"{name}, bodies" if particles else name
+        title = f"{name}, bodies" if bodies else name
         layers.append(rigid_layer(title, joined(name, rigid), poses, color=COLORS[side or "after"], **look))
     if joints is not None:
         layers.append(
@@ -214,9 +221,7 @@ def _drawn(problem: Problem) -> list[Body]:
         if group.surface is not None:
             carrier = group.surface.embedding
             out.append(Body(name, carrier.points + group.start, carrier.weights, group.surface.triangles))
-        elif group.kind == "sites":
-            out.append(body(name, group.points, segments=group.edges - group.start))
-        else:
+        elif group.kind != "sites":  # what they are on is drawn
             out.append(body(name, group.points, group.triangles - group.start, links[own] - group.start))
         links = links[~own]
         free[group.points] = False
