@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from sim.core.lang.frontend.builtins import atan2
+import math
+
+from sim.core.lang.frontend.builtins import atan2, floor
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.quaternion import quat_inverse, quat_multiply, quat_rotate, quat_rotate_inv
 from sim.core.lang.library.static import vector_type
@@ -28,7 +30,8 @@ def relative_turn(x):
 
 
 @func
-def angle_about_axis(x):
-    """By how much the second frame is turned about the first axis of the first [rad], in (-pi, pi]."""
+def angle_about_axis(x, near):
+    """By how much the second frame is turned about the first axis of the first [rad], within half a turn of `near`."""
     q = relative_turn(x)
-    return 2.0 * atan2(q[0], q[3]) if q[3] >= 0.0 else 2.0 * atan2(-q[0], -q[3])
+    angle = 2.0 * atan2(q[0], q[3])
+    return angle - 2.0 * math.pi * floor((angle - near) / (2.0 * math.pi) + 0.5)

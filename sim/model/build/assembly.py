@@ -16,6 +16,7 @@ from sim.core.runtime.devices.device import DeviceLike, get_device
 from sim.model.build import checks
 from sim.model.build.blocks import AttachmentBlock, ConstraintBlock, LoadBlock, PointBlock, ShapeBlock
 from sim.model.build.bodies import BodyBlock, derive_bodies
+from sim.model.build.joints.blocks import JointBlock
 from sim.model.build.merge import Movers, build_set, unmeasured
 from sim.model.build.motions import motion_key
 from sim.model.build.worlds import (
@@ -57,6 +58,7 @@ class ModelParts:
     wind: np.ndarray = field(default_factory=lambda: np.zeros(3))
     air_density: float = 0.0
     bodies: Sequence[BodyBlock] = ()
+    joints: Sequence[JointBlock] = ()
 
     def with_held(self) -> ModelParts:
         """The same, with what constraints want to know of the points that are held."""
@@ -83,6 +85,7 @@ class ModelParts:
             self.wind,
             self.air_density,
             [b.copied(worlds) for b in self.bodies],
+            [b.copied(number_bodies, worlds) for b in self.joints],
         )
 
 
@@ -157,6 +160,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         worlds=parts.worlds,
         in_wind=in_wind,
         bodies={block.group.name: block.group for block in parts.bodies},
+        joints={block.label: block.listed for block in parts.joints},
     )
     model.refresh()
     _measure(model, placed, blocks)
