@@ -147,7 +147,7 @@ def library() -> Iterator[Row]:
 # ------------------------------------------------------------------------------------------------ the tables
 def tables() -> dict[str, list[Row]]:
     named = {name: c for name, c in REGISTRY.items() if c.function.__module__.startswith("sim.constraints")}
-    named = {name: c for name, c in named.items() if not c.added_by.startswith("add_joint")}
+    named = {name: c for name, c in named.items() if not c.frames and ".joints." not in c.function.__module__}
     return {
         "Primitives": list(primitives()),
         "Library": list(library()),

@@ -36,6 +36,8 @@ from sim.constraints.joints.drives import limit_distance as limit_distance
 from sim.constraints.joints.fixed import fixed as fixed
 from sim.constraints.joints.prismatic import prismatic as prismatic
 from sim.constraints.joints.revolute import revolute as revolute
+from sim.constraints.joints.rod import cable as cable
+from sim.constraints.joints.rod import rod as rod
 from sim.constraints.joints.span import limit_span as limit_span
 from sim.constraints.joints.span import span as span
 from sim.constraints.lever import lever as lever

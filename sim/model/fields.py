@@ -61,6 +61,8 @@ MODEL_FIELDS: tuple[Field, ...] = (
     Field("body_inertia", ("bodies",), "mat33", "kg m^2",
           "inertia about the centre of mass, in the axes of the body; derived from `<label>.inertia`"),
     Field("body_inv_inertia", ("bodies",), "mat33", "1/(kg m^2)", "its inverse; 0 for bodies that are held"),
+    Field("site_body", ("sites",), "int", "", "the bodies of sites, points that are observed"),
+    Field("site_at", ("sites",), "vec3", "m", "where they are, in the frames of their bodies", True),
     Field("tri_indices", ("triangles", 3), "int", "", "points of the triangles"),
     Field("tri_air_normal", ("triangles",), "real", "", "drag coefficient across; derived from `<label>.air.normal`"),
     Field("tri_air_tangential", ("triangles",), "real", "", "along the triangle; from `<label>.air.tangential`"),

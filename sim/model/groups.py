@@ -65,12 +65,16 @@ class Group:
 
 @dataclass(frozen=True, eq=False)
 class BodyGroup:
-    """The rigid bodies of one object: numbers `start` to `start + count - 1`.  worlds: as in `Group`."""
+    """The rigid bodies of one object: numbers `start` to `start + count - 1`.
+
+    worlds: as in `Group`; lengths: (n,) [m] of the segments of a rod in one world, None for others.
+    """
 
     name: str
     start: int
     count: int
     worlds: int = 1
+    lengths: np.ndarray | None = None
 
     @property
     def bodies(self) -> np.ndarray:

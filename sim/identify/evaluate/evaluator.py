@@ -21,6 +21,7 @@ from sim.identify.parameters.parameters import Parameter
 from sim.identify.parameters.transforms import ParameterSpace
 from sim.identify.search.results import Evaluation
 from sim.model import Model, State
+from sim.model.sites import point_positions
 from sim.rollout import AdjointGrowth, Checkpointed, StoreAll, Trajectory, rollout
 from sim.rollout.budget import gradient_bytes
 from sim.rollout.trajectory import Plan
@@ -75,8 +76,8 @@ class Evaluator:
         with self.materials.kept():
             for group in self.groups(experiments):
                 self.materials.write(group[0], values)
-                positions = self.rollout(group[0].schedule).particle_q.numpy()
-                start = self.model.particle_q.numpy().astype(np.float64)
+                positions = self._points(self.rollout(group[0].schedule)).numpy()
+                start = self._points(self.model).numpy().astype(np.float64)
                 for e in group:
                     out[e.name] = Simulation(e, e.schedule.times, np.array(positions, dtype=np.float64), start)
         return {e.name: out[e.name] for e in experiments}
@@ -98,7 +99,7 @@ class Evaluator:
         """Where all points (n, 3) [m] are at the start of an experiment; nothing is simulated."""
         with self.materials.kept():
             self.materials.write(experiment, values)
-            return self.model.state().particle_q.numpy().astype(np.float64)
+            return self._points(self.model.state()).numpy().astype(np.float64)
 
     @contextmanager
     def holding(self, values: Values, experiment: Experiment) -> Iterator[None]:
@@ -151,8 +152,9 @@ class Evaluator:
 
         def run() -> Trajectory:
             made = self.rollout(schedule)
+            q = self._points(made)
             for slot, prepared in enumerate(ready):
-                prepared.launch(made.particle_q, out, slot)
+                prepared.launch(q, out, slot)
             return made
 
         if shares is None:
@@ -201,6 +203,10 @@ class Evaluator:
         for slot, term in enumerate(terms):
             self.prepare(term, simulation.experiment).launch(q, out, slot)
         return float(np.array([t.weight for t in terms]) @ out.numpy())
+
+    def _points(self, of: Model | State | Trajectory) -> array:
+        """Positions of particles and sites."""
+        return point_positions(self.model, of.particle_q, of.body_q)
 
     @property
     def _touched(self) -> list[array]:

@@ -15,7 +15,7 @@ from sim.core.runtime.arrays.array import array
 from sim.core.runtime.devices.device import DeviceLike, get_device
 from sim.model.build import checks
 from sim.model.build.blocks import AttachmentBlock, ConstraintBlock, LoadBlock, PointBlock, ShapeBlock
-from sim.model.build.bodies import BodyBlock, derive_bodies
+from sim.model.build.bodies import BodyBlock, SiteBlock, derive_bodies
 from sim.model.build.joints.blocks import JointBlock
 from sim.model.build.merge import Movers, build_set, unmeasured
 from sim.model.build.motions import motion_key
@@ -27,6 +27,7 @@ from sim.model.build.worlds import (
     copied_load,
     copied_points,
     copied_shape,
+    copied_sites,
 )
 from sim.model.constraint_set import ConstraintSet
 from sim.model.derived.arrays import ArrayFactory, per_element, source_of
@@ -58,6 +59,7 @@ class ModelParts:
     wind: np.ndarray = field(default_factory=lambda: np.zeros(3))
     air_density: float = 0.0
     bodies: Sequence[BodyBlock] = ()
+    sites: Sequence[SiteBlock] = ()
     joints: Sequence[JointBlock] = ()
 
     def with_held(self) -> ModelParts:
@@ -72,7 +74,13 @@ class ModelParts:
         """The same `worlds` times."""
         number = Numbering([block.group for block in self.points], worlds)
         number_bodies = Numbering([block.group for block in self.bodies], worlds)
-        groups = {name: copied_group(group, number) for name, group in self.groups.items()}
+        particles = sum(block.group.count for block in self.points)
+        sites = [copied_sites(block, number_bodies, particles) for block in self.sites]
+        of_sites = {block.group.name: block.group for block in sites}
+        groups = {
+            name: of_sites[name] if name in of_sites else copied_group(group, number)
+            for name, group in self.groups.items()
+        }
         return ModelParts(
             self.gravity,
             groups,
@@ -85,6 +93,7 @@ class ModelParts:
             self.wind,
             self.air_density,
             [b.copied(worlds) for b in self.bodies],
+            sites,
             [b.copied(number_bodies, worlds) for b in self.joints],
         )
 
@@ -110,9 +119,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
     for block in attachments:
         if block.pinned:
             free[block.points] = False
-    bodies_free = np.concatenate(
-        [np.zeros(0, bool), *(~b.held & (per_element(b.mass, b.group.count) > 0) for b in parts.bodies)]
-    )
+    bodies_free = np.concatenate([np.zeros(0, bool), *(b.free for b in parts.bodies)])
     if not free.any() and not bodies_free.any():
         raise ModelError("nothing is free to move: every point or body is held or has mass 0", "Attach fewer points")
 
@@ -294,6 +301,8 @@ def _geometry(
     values = {
         "particle_free": free,
         "particle_thickness": _thickness(parts.points),
+        "site_body": np.concatenate([np.zeros(0, np.int32), *(b.bodies for b in parts.sites)]),
+        "site_at": np.concatenate([np.zeros((0, 3)), *(b.at for b in parts.sites)]),
         "body_free": movers.free[movers.particles : -1],
         "tri_indices": np.concatenate([NO_TRIANGLES, *(g.triangles for g in groups)]),
         "edge_indices": np.concatenate([NO_EDGES, *(g.edges for g in groups if g.kind != "chain")]),
@@ -316,7 +325,7 @@ def _geometry(
         "motion_b": np.array([m[3] for m in motions]),
     }
     counts = {
-        "particles": len(free), "bodies": len(values["body_free"]),
+        "particles": len(free), "bodies": len(values["body_free"]), "sites": len(values["site_body"]),
         "triangles": len(values["tri_indices"]), "edges": len(values["edge_indices"]),
         "springs": len(values["spring_indices"]), "tetrahedra": len(values["tet_indices"]),
         "attached": len(values["attachment_point"]), "attachments + 1": len(moving) + 1, "motions": len(motions),
@@ -375,7 +384,8 @@ def _of_attachments(
 def _touched(shape: ShapeBlock, parts: ModelParts) -> np.ndarray:
     """The points that may touch a shape."""
     carried = {block.group.name for block in parts.points if block.carried}
-    names = [name for name in parts.groups if name not in carried] if shape.touches is None else shape.touches
+    untouched = carried | {block.group.name for block in parts.sites}
+    names = [name for name in parts.groups if name not in untouched] if shape.touches is None else shape.touches
     for name in names:
         checks.known(f"touches of {shape.label!r}: object", name, parts.groups)
     touching = [parts.groups[name] for name in dict.fromkeys(names)]

@@ -276,7 +276,8 @@ def _parameter(name: str, parameter: ConstraintParameter, given: Any, count: int
     if out.shape not in ((1, *inner), (count, *inner)):
         one = "one number" if not inner else "one vector of 3"
         raise ModelError(f"{name} has shape {out.shape}", f"Give {one}, or {count} of them")
-    if not np.isfinite(out).all():
+    endless = parameter.bounds.endswith("inf]")
+    if not np.all(np.isfinite(out) | (endless & (out == np.inf))):
         raise ModelError(
             f"{name} is not finite",
             (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,12 @@ from sim.constraints.slots.pattern import PARTICLE, WORLD, Slots
 from sim.core.lang.types import transformation, vector
 from sim.core.runtime.arrays.array import array
 from sim.model.build import checks
+from sim.model.build.rigid.inertia import Inertia
 from sim.model.derived.arrays import ArrayFactory, source_of
 from sim.model.derived.body_kernels import body_derivations
 from sim.model.derived.derivation import Derivation, broadcast
 from sim.model.errors import ModelError
-from sim.model.groups import BodyGroup
+from sim.model.groups import BodyGroup, Group
 from sim.model.materials import Materials
 
 
@@ -24,30 +25,40 @@ from sim.model.materials import Materials
 class BodyBlock:
     """Bodies that were added together.
 
-    base (n, 7): poses of their origins before `position` and `rotation` (1, 3); mass, com (., 3), inertia (., 3) of
-    principal moments or (., 6) as xx yy zz xy xz yz, about the centre of mass; velocity of it, spin (., 3): one for
-    all, one for each world or one for each body.  held: they do not move.
+    base (n, 7): poses of their origins before `position` and `rotation` (1, 3); velocity of the centre of mass, spin
+    (., 3): one for all, one for each world or one for each body.  held: they do not move.
     """
 
     group: BodyGroup
     base: np.ndarray
-    mass: np.ndarray
-    inertia: np.ndarray
-    com: np.ndarray
+    inertia: Inertia
     velocity: np.ndarray
     spin: np.ndarray
-    position: np.ndarray
-    rotation: np.ndarray
+    position: np.ndarray = field(default_factory=lambda: np.zeros((1, 3)))
+    rotation: np.ndarray = field(default_factory=lambda: np.zeros((1, 3)))
     held: bool = False
+
+    @property
+    def free(self) -> np.ndarray:
+        """(n,) bool: the bodies that the solver may move."""
+        return (self.inertia.masses(self.group.count) > 0) & (not self.held)
 
     def copied(self, worlds: int) -> BodyBlock:
         """Those of all worlds, one world after the other."""
         group = replace(self.group, start=self.group.start * worlds, count=self.group.count * worlds, worlds=worlds)
-        made = replace(self, group=group)
-        for name, values in vars(self).items():
-            if isinstance(values, np.ndarray):
-                setattr(made, name, np.concatenate([values] * worlds))
+        made = replace(self, group=group, inertia=self.inertia.copied(worlds))
+        for name in ("base", "velocity", "spin", "position", "rotation"):
+            setattr(made, name, np.concatenate([getattr(self, name)] * worlds))
         return made
+
+
+@dataclass(frozen=True, eq=False)
+class SiteBlock:
+    """Points of bodies that are observed: group, numbered behind the particles; bodies (n,) and at (n, 3) [m]."""
+
+    group: Group
+    bodies: np.ndarray
+    at: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,18 +202,7 @@ def derive_bodies(
         name, count = block.group.name, block.group.count
         everyone, rows = np.arange(count), block.group.bodies
         target = make.constant(rows, int)
-        mass, com, inertia = (
-            materials.add(f"{name}.{key}", value)
-            for key, value in (("mass", block.mass), ("com", block.com), ("inertia", block.inertia))
-        )
-        made += [
-            broadcast(make, mass, count, everyone, rows, arrays["body_mass"]),
-            broadcast(make, com, count, everyone, rows, arrays["body_com"]),
-        ]
-        source = make.constant(source_of(everyone, inertia.size, count), int)
-        inputs = [inertia, source, target]
-        kernel = own.inertia[block.inertia.shape[1]]
-        made.append(Derivation(kernel, count, inputs, [arrays["body_inertia"]], values=[inertia]))
+        made += block.inertia.derive(block.group, arrays, materials, make)
         values = [
             materials.add(f"{name}.{key}", value)
             for key, value in (("position", block.position), ("rotation", block.rotation),

@@ -38,7 +38,7 @@ from sim.model.build.blocks import (
     registered,
     springs,
 )
-from sim.model.build.bodies import BodyPoint, SlotPlace, slots_of_rows
+from sim.model.build.bodies import BodyPoint, SiteBlock, SlotPlace, slots_of_rows
 from sim.model.build.branches import with_branches
 from sim.model.build.joints.joint_builder import JointBuilder
 from sim.model.build.material_blocks import material_blocks
@@ -503,6 +503,21 @@ class ModelBuilder(JointBuilder):
         self._attachments.append(AttachmentBlock(label, points, compliance, motions, displaced or {}))
         return label
 
+    def add_sites(self, bodies: int | Sequence[int], at: Any, label: str | None = None, *, edges: Any = None) -> Group:
+        """Points of bodies that are observed: at (n, 3) [m] in the frame of a body, or of each its own.  Returns their
+        group, whose points are numbered behind all particles: add these first.
+
+        edges (m, 2): pairs of them that are drawn as lines.  See `sim.model.sites.point_positions`.
+        """
+        self._open("add_sites")
+        self._close_loose()
+        rows = [bodies] * len(checks.vec3s("at", at)) if isinstance(bodies, int) else list(bodies)
+        group = self._sites_of(rows, at, edges, self._count, label)
+        self._labels.add(group.name)
+        self.groups[group.name] = group
+        self._sites.append(SiteBlock(group, np.asarray(rows, np.int32), checks.vec3s("at", at)))
+        return group
+
     # ------------------------------------------------------------------------------------------ shapes
     def add_ground_plane(
         self,
@@ -597,7 +612,8 @@ class ModelBuilder(JointBuilder):
         constraints = sorted(self._constraints, key=lambda block: block.constraint.from_start)
         parts = ModelParts(
             self.gravity, self.groups, self._points, constraints, self._shapes, self._attachments, self._loads,
-            wind=self.wind, air_density=self.air_density, bodies=self._bodies, joints=self._joints,
+            wind=self.wind, air_density=self.air_density, bodies=self._bodies,
+            sites=self._sites, joints=self._joints,
         ).with_held()  # fmt: skip
         return assemble(parts if self._worlds == 1 else parts.in_worlds(self._worlds), device, requires_grad, dtype)
 

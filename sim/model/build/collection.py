@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from sim.model.build.blocks import ConstraintBlock
+from sim.model.build.bodies import SiteBlock
 from sim.model.errors import ModelError
+
+PARTICLES = ("add_particle", "add_particles", "add_chain", "add_cloth_grid", "add_cloth_mesh", "add_soft_grid",
+             "add_soft_mesh", "add_load")  # fmt: skip
+"""What adds particles.  A load may."""
 
 
 class Collection:
@@ -12,12 +17,15 @@ class Collection:
     def __init__(self) -> None:
         self._labels: set[str] = {"gravity"}
         self._constraints: list[ConstraintBlock] = []
+        self._sites: list[SiteBlock] = []
         self._worlds = 1
         self._finalized = False
 
     def _open(self, method: str) -> None:
         if self._finalized:
             raise ModelError(f"{method} after finalize", "Add everything first, or begin a new ModelBuilder")
+        if self._sites and method in PARTICLES:
+            raise ModelError(f"{method} after add_sites", "Add particles first: sites are numbered behind them")
         if self._worlds != 1 and method not in ("finalize", "replicate"):
             raise ModelError(f"{method} after replicate", "Add everything first; replicate copies what is there")
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from sim.constraints.slots.pattern import PARTICLE, WORLD
 from sim.model.build.blocks import AttachmentBlock, ConstraintBlock, LoadBlock, PointBlock, ShapeBlock
+from sim.model.build.bodies import SiteBlock
 from sim.model.groups import BodyGroup, Group
 
 
@@ -60,6 +61,22 @@ def _first_world(group: Group, worlds: int) -> np.ndarray:
     found = group.file_to_point
     assert found is not None
     return np.where(found < 0, -1, found + (worlds - 1) * group.start).astype(np.int32)
+
+
+def copied_sites(block: SiteBlock, number_bodies: Numbering, particles: int) -> SiteBlock:
+    """Sites of all worlds; particles: how many there are in one."""
+    n, group = number_bodies.worlds, block.group
+    start = n * particles + n * (group.start - particles)
+    edges = [group.edges - group.start + start + world * group.count for world in range(n)]
+    made = replace(
+        group,
+        start=start,
+        count=group.count * n,
+        positions=repeated(group.positions, n),
+        edges=np.concatenate(edges).astype(np.int32),
+        worlds=n,
+    )
+    return SiteBlock(made, number_bodies(block.bodies), repeated(block.at, n))
 
 
 def copied_points(block: PointBlock, group: Group, worlds: int) -> PointBlock:

@@ -5,6 +5,7 @@
 from dataclasses import dataclass
 from functools import cache
 
+from sim.core.lang.constants import pi
 from sim.core.lang.frontend.builtins import tid
 from sim.core.lang.library.matrix import inverse
 from sim.core.lang.library.quaternion import quat_from_rotation_vector
@@ -20,6 +21,7 @@ class BodyKernels:
 
     invert_mass: Kernel
     inertia: dict[int, Kernel]
+    cylinder: Kernel
     invert_inertia: Kernel
     place_bodies: Kernel
     offset_from_com: Kernel
@@ -44,6 +46,25 @@ def body_derivations(real: Scalar) -> BodyKernels:
         k = tid()
         v = value[source[k]]
         out[target[k]] = mat33(v[0], v[3], v[4], v[3], v[1], v[5], v[4], v[5], v[2])
+
+    @kernel
+    def cylinder(
+        density: array[real],
+        radius: array[real],
+        of_density: array[int],
+        of_radius: array[int],
+        length: array[real],
+        target: array[int],
+        mass: array[real],
+        inertia: array[mat33],
+    ):
+        """Of cylinders along the first axis: m = rho pi r^2 l, m r^2 / 2 about it, m (3 r^2 + l^2) / 12 across."""
+        k = tid()
+        r, size = radius[of_radius[k]], length[k]
+        m = density[of_density[k]] * real(pi) * r * r * size
+        across = m * (3.0 * r * r + size * size) / 12.0
+        mass[target[k]] = m
+        inertia[target[k]] = mat33(0.5 * m * r * r, 0.0, 0.0, 0.0, across, 0.0, 0.0, 0.0, across)
 
     @kernel
     def invert_inertia(inertia: array[mat33], free: array[real], out: array[mat33]):
@@ -86,4 +107,6 @@ def body_derivations(real: Scalar) -> BodyKernels:
         k = tid()
         out[target[k]] = value[source[k]] - com[body[k]]
 
-    return BodyKernels(kernels(real).invert, {3: principal, 6: full}, invert_inertia, place_bodies, offset_from_com)
+    return BodyKernels(
+        kernels(real).invert, {3: principal, 6: full}, cylinder, invert_inertia, place_bodies, offset_from_com
+    )

@@ -1,0 +1,1 @@
+"""What rigid bodies are made of until `finalize`: masses, rods, joints."""

@@ -1,0 +1,107 @@
+"""Where mass and inertia of bodies come from: given by the user, or from the section and density of a rod."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from sim.core.runtime.arrays.array import array
+from sim.model.build import checks
+from sim.model.derived.arrays import ArrayFactory, per_element, source_of
+from sim.model.derived.body_kernels import body_derivations
+from sim.model.derived.derivation import Derivation, broadcast
+from sim.model.groups import BodyGroup
+from sim.model.materials import Materials
+
+
+class Inertia(Protocol):
+    """Mass, centre of mass and inertia of the bodies of a group, as material values."""
+
+    def masses(self, count: int) -> np.ndarray:
+        """(count,) [kg], as they are now."""
+
+    def copied(self, worlds: int) -> Inertia:
+        """Of all worlds, one world after the other."""
+
+    def derive(
+        self, group: BodyGroup, arrays: Mapping[str, array], materials: Materials, make: ArrayFactory
+    ) -> list[Derivation]:
+        """Adds the values to the materials; what follows from them."""
+
+
+@dataclass(eq=False)
+class GivenInertia:
+    """mass (.,), com (., 3), inertia (., 3) of principal moments or (., 6) as xx yy zz xy xz yz about the centre of
+    mass: one for all, one for each world or one for each body."""
+
+    mass: np.ndarray
+    com: np.ndarray
+    inertia: np.ndarray
+
+    def masses(self, count: int) -> np.ndarray:
+        """See `Inertia`."""
+        return per_element(self.mass, count)
+
+    def copied(self, worlds: int) -> GivenInertia:
+        """See `Inertia`."""
+        return replace(self, **{name: np.concatenate([values] * worlds) for name, values in vars(self).items()})
+
+    def derive(
+        self, group: BodyGroup, arrays: Mapping[str, array], materials: Materials, make: ArrayFactory
+    ) -> list[Derivation]:
+        """See `Inertia`."""
+        count, everyone, rows = group.count, np.arange(group.count), group.bodies
+        mass, com, inertia = (materials.add(f"{group.name}.{key}", value) for key, value in vars(self).items())
+        source, target = (make.constant(a, int) for a in (source_of(everyone, inertia.size, count), rows))
+        kernel = body_derivations(make.real).inertia[self.inertia.shape[1]]
+        return [
+            broadcast(make, mass, count, everyone, rows, arrays["body_mass"]),
+            broadcast(make, com, count, everyone, rows, arrays["body_com"]),
+            Derivation(kernel, count, [inertia, source, target], [arrays["body_inertia"]], values=[inertia]),
+        ]
+
+
+@dataclass(eq=False)
+class RoundSegments:
+    """Segments of a round rod: density [kg/m^3] and radius [m], (1,) or one for each world, lengths (n,) [m].
+
+    A segment is a cylinder along its first axis, its origin in the middle.
+    """
+
+    density: np.ndarray
+    radius: np.ndarray
+    lengths: np.ndarray
+
+    def masses(self, count: int) -> np.ndarray:
+        """See `Inertia`."""
+        density, radius = (per_element(values, count) for values in (self.density, self.radius))
+        return np.asarray(density * np.pi * radius**2 * self.lengths)
+
+    def copied(self, worlds: int) -> RoundSegments:
+        """See `Inertia`."""
+        return RoundSegments(*(np.concatenate([values] * worlds) for values in vars(self).values()))
+
+    def derive(
+        self, group: BodyGroup, arrays: Mapping[str, array], materials: Materials, make: ArrayFactory
+    ) -> list[Derivation]:
+        """See `Inertia`."""
+        paths = {key: f"{group.name}.{key}" for key in ("density", "radius")}
+        density, radius = (
+            materials[path] if path in materials else materials.add(path, getattr(self, key))
+            for key, path in paths.items()
+        )
+        count, everyone = group.count, np.arange(group.count)
+        sources = [make.constant(source_of(everyone, value.size, count), int) for value in (density, radius)]
+        lengths, target = make.constant(self.lengths, make.real), make.constant(group.bodies, int)
+        inputs = [density, radius, *sources, lengths, target]
+        outputs = [arrays["body_mass"], arrays["body_inertia"]]
+        kernel = body_derivations(make.real).cylinder
+        return [Derivation(kernel, count, inputs, outputs, values=[density, radius])]
+
+
+def positive(name: str, value: object) -> np.ndarray:
+    """A positive number as (1,)."""
+    return np.array([checks.number(name, value, positive=True)])
