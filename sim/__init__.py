@@ -14,6 +14,8 @@ from sim.model import Model as Model
 from sim.model import ModelBuilder as ModelBuilder
 from sim.model import ModelError as ModelError
 from sim.model import State as State
+from sim.model import eval_fk as eval_fk
+from sim.model import eval_ik as eval_ik
 from sim.rollout import AdjointGrowth as AdjointGrowth
 from sim.rollout import ChaoticGradientWarning as ChaoticGradientWarning
 from sim.rollout import Checkpointed as Checkpointed

@@ -93,7 +93,7 @@ class BodyGroup:
 class Joint:
     """A joint.  kind: `revolute`, ...; parents, children: (worlds,) int32, numbers of its bodies in each world, -1 for
     the world itself; coordinates, velocities: how many it has; sets: names of the constraint sets with its rows, of
-    which those that hold it come last.
+    which those that hold it come last; q_starts, qd_starts: (worlds,) where its coordinates and velocities begin.
     """
 
     label: str
@@ -103,6 +103,8 @@ class Joint:
     coordinates: int
     velocities: int
     sets: tuple[str, ...] = ()
+    q_starts: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int32))
+    qd_starts: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int32))
 
     @property
     def parent(self) -> int:

@@ -104,6 +104,21 @@ class Model:
         return self.body_q.size
 
     @property
+    def joint_count(self) -> int:
+        """Number of joints."""
+        return self.joint_kind.size
+
+    @property
+    def joint_coord_count(self) -> int:
+        """Number of their coordinates."""
+        return self.joint_target_pos.size
+
+    @property
+    def joint_dof_count(self) -> int:
+        """Number of their velocities."""
+        return self.joint_target_vel.size
+
+    @property
     def tri_count(self) -> int:
         """Number of triangles."""
         return self.tri_indices.shape[0]
@@ -209,7 +224,7 @@ class Model:
 
     def control(self) -> Control:
         """New inputs for a step, as the model has them."""
-        return Control(self, self.motion_vector)
+        return Control(self, self.motion_vector, self.joint_target_pos, self.joint_target_vel)
 
     def collide(self, state: State) -> Contacts | None:
         """The pairs of points and shapes that may touch in this state; None without shapes.

@@ -8,6 +8,15 @@ from sim.core.lang.frontend.builtins import atan2, floor
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.quaternion import quat_inverse, quat_multiply, quat_rotate, quat_rotate_inv
 from sim.core.lang.library.static import vector_type
+from sim.core.lang.library.transform import transform_multiply
+
+
+@func
+def joint_frame_of(body, place, body_q):
+    """A frame `place` on a body (-1: in the world) of those at `body_q`, in the world."""
+    if body >= 0:
+        return transform_multiply(body_q[body], place)
+    return place
 
 
 @func

@@ -139,6 +139,7 @@ def weighed(model) -> float:
     return out
 
 
+@pytest.mark.slow
 def test_gradients_by_all_values_of_joints_agree_with_differences():
     model = arm()
     with sim.Tape() as tape:

@@ -11,6 +11,7 @@ import numpy as np
 from sim.constraints.base import REGISTRY
 from sim.constraints.joints.drives import FREE
 from sim.geometry import rotation_from_quaternion
+from sim.model.build import checks
 from sim.model.build.blocks import ConstraintBlock
 from sim.model.build.bodies import BodyPoint, slots_of_rows
 from sim.model.build.worlds import Numbering
@@ -57,29 +58,62 @@ class JointFrame:
 
 
 @dataclass(frozen=True, eq=False)
+class TargetKeys:
+    """times (k,) [s], values (k,), or (worlds k,), and whether a drive halts at each (`smooth`) between them."""
+
+    times: np.ndarray
+    values: np.ndarray
+    smooth: bool
+
+    @classmethod
+    def read(cls, given: Mapping[str, Any] | None) -> TargetKeys | None:
+        """From `{"times": ..., "values": ..., "ease": "linear" | "smooth"}`; None is none."""
+        if given is None:
+            return None
+        for key in given:
+            checks.known("target_keys: key", key, ("times", "values", "ease"))
+        times, values = (np.atleast_1d(np.asarray(given.get(key, ()), np.float64)) for key in ("times", "values"))
+        if times.ndim != 1 or len(times) < 2 or times.shape != values.shape:
+            raise ModelError(f"target_keys: times {times.shape}, values {values.shape}", "Give at least two of each")
+        if not (np.isfinite(times).all() and np.isfinite(values).all() and (np.diff(times) > 0).all()):
+            raise ModelError("target_keys: times do not increase, or something is not finite", "Sort them")
+        ease = given.get("ease", "smooth")
+        checks.known("target_keys: ease", ease, ("linear", "smooth"))
+        return cls(times, values, ease == "smooth")
+
+
+@dataclass(frozen=True, eq=False)
 class JointBlock:
-    """A joint, and its rows: `label` is what their blocks are called, and where their material values are."""
+    """A joint, and its rows: `label` is what their blocks are called, and where their material values are.
+
+    targets: `target_pos` and `target_vel` (1,) or (worlds,) of its drive; keys: what is added to its target over time.
+    """
 
     joint: Joint
     parent: JointFrame
     child: JointFrame
     rows: list[ConstraintBlock] = field(default_factory=list)
+    targets: dict[str, np.ndarray] = field(default_factory=dict)
+    keys: TargetKeys | None = None
 
     @property
     def label(self) -> str:
         return self.joint.label
 
-    @property
-    def listed(self) -> Joint:
-        """As the model lists it."""
-        return replace(self.joint, sets=tuple(dict.fromkeys(row.set_name for row in self.rows)))
+    def listed(self, q_starts: np.ndarray, qd_starts: np.ndarray) -> Joint:
+        """As the model lists it, with the places of its coordinates and velocities."""
+        sets = tuple(dict.fromkeys(row.set_name for row in self.rows))
+        return replace(self.joint, sets=sets, q_starts=q_starts, qd_starts=qd_starts)
 
     def copied(self, number: Numbering, worlds: int) -> JointBlock:
         """Those of all worlds, one world after the other."""
         parents, children = (
             np.repeat(end, worlds) if end[0] < 0 else number(end) for end in (self.joint.parents, self.joint.children)
         )
-        return replace(self, joint=replace(self.joint, parents=parents, children=children))
+        keys = self.keys and replace(self.keys, values=np.concatenate([self.keys.values] * worlds))
+        targets = {name: np.repeat(value, worlds) for name, value in self.targets.items()}
+        joint = replace(self.joint, parents=parents, children=children)
+        return replace(self, joint=joint, targets=targets, keys=keys)
 
     def add(
         self,
@@ -124,9 +158,10 @@ class FreeAxis:
     limit_kd: float = 0.0
     friction: float = 0.0
     effort_limit: float | None = None
+    target_keys: TargetKeys | None = None
 
     def __post_init__(self) -> None:
-        for name, value in vars(self).items():
+        for name, value in ((name, value) for name, value in vars(self).items() if name != "target_keys"):
             if value is not None and not np.isfinite(value):
                 raise ModelError(f"{name} is {value!r}", "Give a finite number; leave it out where there is no limit")
             if (
@@ -150,7 +185,8 @@ class FreeAxis:
     @property
     def driven(self) -> bool:
         """Is there anything that pulls or dampens?"""
-        return any((self.target_pos, self.target_vel, self.target_ke, self.target_kd, self.effort_limit is not None))
+        given = self.effort_limit is not None or self.target_keys is not None
+        return given or any((self.target_pos, self.target_vel, self.target_ke, self.target_kd))
 
     def middle(self) -> float:
         """Between the limits of an angle, half a turn from where it is cut."""
@@ -177,8 +213,8 @@ def add_free_axis(block: JointBlock, axis: FreeAxis, angular: bool) -> None:
         # it only resists motion: as much as `friction` lets it, whatever the damping
         block.add(f"friction_{kind}", {"friction": axis.friction}, {"damping": 1.0})
     if axis.driven:
-        names = "target_pos", "target_vel", "target_ke", "target_kd"
-        values: dict[str, Any] = {name: getattr(axis, name) for name in names}
+        block.targets.update({name: np.array([getattr(axis, name)]) for name in ("target_pos", "target_vel")})
+        values = {"target_ke": axis.target_ke, "target_kd": axis.target_kd}
         constants = {"compliance": 1.0, **middle, **bounded}
         if axis.effort_limit is None:
             constants["effort_limit"] = FREE

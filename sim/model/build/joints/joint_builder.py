@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from sim.geometry import rotation_from_quaternion
 from sim.model.build import checks
 from sim.model.build.bodies import pose
 from sim.model.build.body_builder import WORLD, BodyBuilder
-from sim.model.build.joints.blocks import FREEDOMS, FreeAxis, JointBlock, JointFrame, add_free_axis
+from sim.model.build.joints.blocks import FREEDOMS, FreeAxis, JointBlock, JointFrame, TargetKeys, add_free_axis
 from sim.model.build.joints.redundancy import refuse_redundant
 from sim.model.errors import ModelError
 from sim.model.groups import Joint
@@ -62,6 +63,7 @@ class JointBuilder(BodyBuilder):
         limit_kd: float = 0.0,
         friction: float = 0.0,
         effort_limit: float | None = None,
+        target_keys: Mapping[str, Any] | None = None,
         compliance: float = 0.0,
         damping: float = 0.0,
         label: str | None = None,
@@ -73,16 +75,18 @@ class JointBuilder(BodyBuilder):
         transform or a position, None their origin; axis: (3,) in that frame.  At angle 0 both frames coincide.
         target_pos [rad], target_vel [rad/s], target_ke [N m/rad], target_kd [N m s/rad]: a drive pulls by
         ke (target_pos - angle) + kd (target_vel - speed), by effort_limit [N m] at most; kd alone is viscous friction.
+        target_keys: `{"times": (k,) [s], "values": (k,), "ease": "smooth" | "linear"}`, added to target_pos, and how
+        fast it changes to target_vel: eased with a halt at each key, or straight between them; constant outside.
         limit_lower, limit_upper [rad]: within less than a turn of each other; hard, or a spring and a damper limit_ke,
         limit_kd.  friction [N m]: dry.  compliance: of all rows that hold the joint, [m/N] and [1/(N m)]; damping [s]:
         of those, if they have one.
         Paths: `label.parent_at`, `.child_at` [m], `.compliance`, `.damping`, `.target_pos`, `.target_vel`,
-        `.target_ke`, `.target_kd`, `.effort_limit`, `.limit_lower`, `.limit_upper`, `.limit_compliance`,
-        `.limit_damping`, `.friction`, as far as they are not left out (0 for a drive as a whole, and friction).
+        `.target_keys`, `.target_ke`, `.target_kd`, `.effort_limit`, `.limit_lower`, `.limit_upper`,
+        `.limit_compliance`, `.limit_damping`, `.friction`, as far as they are not left out (0 for a drive as a whole, and friction).
         Raises ModelError for options that are not done: armature, velocity_limit, ...
         """
         free = FreeAxis(target_pos, target_vel, target_ke, target_kd, limit_lower, limit_upper, limit_ke, limit_kd,
-                        friction, effort_limit)  # fmt: skip
+                        friction, effort_limit, TargetKeys.read(target_keys))  # fmt: skip
         return self._add_axis_joint(
             "revolute", parent, child, parent_xform, child_xform, axis, free, compliance, damping, label, not_done
         )
@@ -105,6 +109,7 @@ class JointBuilder(BodyBuilder):
         limit_kd: float = 0.0,
         friction: float = 0.0,
         effort_limit: float | None = None,
+        target_keys: Mapping[str, Any] | None = None,
         compliance: float = 0.0,
         damping: float = 0.0,
         label: str | None = None,
@@ -113,7 +118,7 @@ class JointBuilder(BodyBuilder):
         """A slider: the child moves along one axis and does not turn.  Otherwise as `add_joint_revolute`, with lengths
         [m] and forces [N] in place of angles and torques."""
         free = FreeAxis(target_pos, target_vel, target_ke, target_kd, limit_lower, limit_upper, limit_ke, limit_kd,
-                        friction, effort_limit)  # fmt: skip
+                        friction, effort_limit, TargetKeys.read(target_keys))  # fmt: skip
         return self._add_axis_joint(
             "prismatic", parent, child, parent_xform, child_xform, axis, free, compliance, damping, label, not_done
         )
@@ -188,6 +193,21 @@ class JointBuilder(BodyBuilder):
                 block.add("limit_span", {"limit": value, **soft}, {"sign": sign}, {"limit": name}, own=name)
         return self._add_joint(block)
 
+    def add_joint_free(
+        self,
+        child: int,
+        parent_xform: Any = None,
+        child_xform: Any = None,
+        parent: int = WORLD,
+        label: str | None = None,
+    ) -> str:
+        """Coordinates of a body that moves freely: it has no rows, and is placed by `eval_fk`.  Returns its label.
+
+        Seven coordinates: position and quaternion of the child's frame in the parent's; six velocities: of the centre
+        of mass, and angular, along the axes of the parent's frame.
+        """
+        return self._add_joint(self._joint("free", parent, child, parent_xform, child_xform, label, {}))
+
     def joint_frames(self, parent: int, child: int, at: Any, rot: Any = None) -> tuple[np.ndarray, np.ndarray]:
         """(parent_xform, child_xform), (7,) each, of a joint at the place `at` (3,) [m] in the world, its frame turned
         by the quaternion `rot` there, with the bodies where they begin."""
@@ -221,7 +241,9 @@ class JointBuilder(BodyBuilder):
         along = checks.vec3("axis", axis)
         if not np.linalg.norm(along) > 0.0:
             raise ModelError(f"axis is {axis!r}", "Give a direction in the frame of the joint, of any length but 0")
-        block = self._joint(kind, parent, child, parent_xform, child_xform, label, not_done, _from_x(along))
+        block = self._joint(
+            kind, parent, child, parent_xform, child_xform, label, not_done, _from_x(along), free.target_keys
+        )
         add_free_axis(block, free, angular=kind == "revolute")
         return self._hold(block, kind, compliance, damping)
 
@@ -235,6 +257,7 @@ class JointBuilder(BodyBuilder):
         label: str | None,
         not_done: dict[str, Any],
         axis: np.ndarray | None = None,
+        keys: TargetKeys | None = None,
     ) -> JointBlock:
         """A joint without rows.  axis: quaternion that turns the x axis of its frames to where the user's axis is."""
         self._open(f"add_joint_{kind}")
@@ -253,8 +276,8 @@ class JointBuilder(BodyBuilder):
             turn = own[3:] if axis is None else _times(own[3:], axis)
             frames.append(JointFrame(body, own[:3], turn))
         joint = Joint(label, kind, np.array([parent], np.int32), np.array([child], np.int32), *FREEDOMS[kind])
-        block = JointBlock(joint, frames[0], frames[1])
-        if parent_xform is None and child_xform is None and kind != "distance":
+        block = JointBlock(joint, frames[0], frames[1], keys=keys)
+        if parent_xform is None and child_xform is None and kind not in ("distance", "free"):
             poses = self._poses()
             apart = np.linalg.norm(frames[1].in_world(poses)[0] - frames[0].in_world(poses)[0])
             if apart > 1e-9:
