@@ -28,6 +28,7 @@ from sim.solvers import SolverError as SolverError
 from sim.solvers import SolverNewton as SolverNewton
 from sim.solvers import SolverSemiImplicit as SolverSemiImplicit
 from sim.solvers import SolverXPBD as SolverXPBD
+from sim.solvers import joint_errors as joint_errors
 from sim.solvers import step_residuals as step_residuals
 
 _OF_SCENES = {"Scene", "SceneError", "load_scene"}

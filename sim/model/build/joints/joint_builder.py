@@ -82,7 +82,7 @@ class JointBuilder(BodyBuilder):
         of those, if they have one.
         Paths: `label.parent_at`, `.child_at` [m], `.compliance`, `.damping`, `.target_pos`, `.target_vel`,
         `.target_keys`, `.target_ke`, `.target_kd`, `.effort_limit`, `.limit_lower`, `.limit_upper`,
-        `.limit_compliance`, `.limit_damping`, `.friction`, as far as they are not left out (0 for a drive as a whole, and friction).
+        `.limit_compliance`, `.limit_damping`, `.friction`: of what was given.
         Raises ModelError for options that are not done: armature, velocity_limit, ...
         """
         free = FreeAxis(target_pos, target_vel, target_ke, target_kd, limit_lower, limit_upper, limit_ke, limit_kd,
