@@ -40,10 +40,9 @@ def _body(context: BuildContext, path: str, name: str, entry: dict[str, Any]) ->
 
 def _add(context: BuildContext, name: str, entry: dict[str, Any], parent: int, child: int) -> None:
     builder = context.builder
-    frames = builder.joint_frames(parent, child, entry.get("at", (0.0, 0.0, 0.0)))
+    at_parent, at_child = builder.joint_frames(parent, child, entry.get("at", (0.0, 0.0, 0.0)))
     if "parent_at" in entry:
-        for frame, end in zip(frames, ("parent_at", "child_at"), strict=True):
-            frame[:3] = entry[end]
+        at_parent[:3], at_child[:3] = entry["parent_at"], entry["child_at"]
     common: dict[str, Any] = {"compliance": entry["compliance"], "damping": entry["damping"], "label": name}
     kind = next(k for k in ("revolute", "prismatic", "ball", "fixed", "distance") if k in entry)
     if kind not in ("revolute", "prismatic"):
@@ -51,17 +50,18 @@ def _add(context: BuildContext, name: str, entry: dict[str, Any], parent: int, c
             if entry.get(key):
                 raise ModelError(f"`{key}` of a joint without an axis", "It belongs to `revolute` and `prismatic`")
     if kind == "ball":
-        builder.add_joint_ball(parent, child, *frames, **common)
+        builder.add_joint_ball(parent, child, at_parent, at_child, **common)
     elif kind == "fixed":
-        builder.add_joint_fixed(parent, child, *frames, **common)
+        builder.add_joint_fixed(parent, child, at_parent, at_child, **common)
     elif kind == "distance":
         given = entry["distance"]
         length = given.get("length")
         least, most = (length, length) if length else (given.get("least", -1.0), given.get("most", -1.0))
-        builder.add_joint_distance(parent, child, *frames, min_distance=least, max_distance=most, **common)
+        builder.add_joint_distance(parent, child, at_parent, at_child, min_distance=least, max_distance=most, **common)
     else:
         add = builder.add_joint_revolute if kind == "revolute" else builder.add_joint_prismatic
-        add(parent, child, *frames, entry[kind]["axis"], **common, **_along(entry))
+        along = {**common, **_along(entry)}
+        add(parent, child, at_parent, at_child, entry[kind]["axis"], **along)
 
 
 def _along(entry: dict[str, Any]) -> dict[str, Any]:
