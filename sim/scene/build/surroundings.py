@@ -72,7 +72,7 @@ def _tie(context: BuildContext, name: str, entry: dict[str, Any], points: np.nda
         place = group.positions[point - group.start]
         poses = {int(body): builder.pose_of(int(body)) for body in bodies}
         body = min(poses, key=lambda number: float(np.linalg.norm(poses[number].p - place)))
-        rows.append([int(point), builder.point_of(body, poses[body].seen(place))])
+        rows.append([int(point), builder.point_of(body, poses[body].seen(place).tolist())])
     builder.add_constraints("ball", rows, entry["compliance"], label=name)
 
 
