@@ -130,8 +130,9 @@ def make_slot_projection(
     chosen = start_direction and not unilateral and not driven and any(elastic)
     n_particles, n_bodies = len(particles), len(owners)
     parameter_names = tuple(c.parameters)
-    ke_at, kd_at, limit_at = (
-        parameter_names.index(name) if name in parameter_names else -1 for name in ("target_ke", "target_kd", limit)
+    ke_at, kd_at, vel_at, limit_at = (
+        parameter_names.index(name) if name in parameter_names else -1
+        for name in ("target_ke", "target_kd", "target_vel", limit)
     )
 
     @kernel(name=f"project_{c.name}_{slots.kinds}")
@@ -240,6 +241,7 @@ def make_slot_projection(
             gamma = real(0.0)
             if driven:
                 stiff, gamma = data_k[ke_at], data_k[kd_at] / dt
+                rate -= dt * data_k[vel_at]
             elif resists[r]:
                 gamma = damping[k] / dt
             for j in static(range(m)):
