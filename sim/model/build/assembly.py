@@ -16,6 +16,8 @@ from sim.core.runtime.devices.device import DeviceLike, get_device
 from sim.model.build import checks
 from sim.model.build.blocks import AttachmentBlock, ConstraintBlock, LoadBlock, PointBlock, ShapeBlock
 from sim.model.build.bodies import BodyBlock, SiteBlock, derive_bodies
+from sim.model.build.joints.blocks import JointBlock
+from sim.model.build.joints.derive import derive_joints, joint_arrays, listed_joints
 from sim.model.build.merge import Movers, build_set, unmeasured
 from sim.model.build.motions import motion_key
 from sim.model.build.worlds import (
@@ -27,6 +29,7 @@ from sim.model.build.worlds import (
     copied_points,
     copied_shape,
     copied_sites,
+    copied_visual,
 )
 from sim.model.constraint_set import ConstraintSet
 from sim.model.derived.arrays import ArrayFactory, per_element, source_of
@@ -38,6 +41,7 @@ from sim.model.fields import MODEL_FIELDS, allocate
 from sim.model.groups import NO_EDGES, NO_TETS, NO_TRIANGLES, Attachment, Group, Plane, Shape, Sphere
 from sim.model.materials import Materials
 from sim.model.model import Model
+from sim.model.visuals import Visual
 
 _CONTACTS = {"sphere": "contact_sphere", "plane": "contact_plane"}
 _HELD = "(mass 0)"  # label of the attachment of points without mass; no label of a user has parentheses and a blank
@@ -59,6 +63,8 @@ class ModelParts:
     air_density: float = 0.0
     bodies: Sequence[BodyBlock] = ()
     sites: Sequence[SiteBlock] = ()
+    visuals: Sequence[Visual] = ()
+    joints: Sequence[JointBlock] = ()
 
     def with_held(self) -> ModelParts:
         """The same, with what constraints want to know of the points that are held."""
@@ -92,6 +98,8 @@ class ModelParts:
             self.air_density,
             [b.copied(worlds) for b in self.bodies],
             sites,
+            [v for visual in self.visuals for v in copied_visual(visual, number_bodies)],
+            [b.copied(number_bodies, worlds) for b in self.joints],
         )
 
 
@@ -135,9 +143,10 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
     movers = Movers.over(free, bodies_free)
     own = {name: make.zeros(len(bodies_free), kind) for name, kind in (("body_com", vector(3, make.real)),)}
     sets = _build_sets(blocks, movers, materials, make, own, parts.worlds)
-    arrays = allocate(
-        MODEL_FIELDS, *_geometry(parts, attachments, movers, sets), make.real, make.device, make.requires_grad
-    )
+    counts, values = _geometry(parts, attachments, movers, sets)
+    more_counts, of_joints = joint_arrays(parts.joints, parts.worlds, counts["bodies"])
+    counts, values = counts | more_counts, values | of_joints
+    arrays = allocate(MODEL_FIELDS, counts, values, make.real, make.device, make.requires_grad)
     arrays |= own
     moves = any(block.displaced for block in attachments)
     placed = make.zeros(len(free), vector(3, make.real)) if moves else arrays["particle_q"]
@@ -150,6 +159,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         *_air(parts.points, arrays, materials, make),
         *_of_attachments(attachments, arrays, materials, make),
         *(d for s in sets.values() for d in s.derivations),
+        *derive_joints(parts.joints, parts.worlds, arrays, of_joints, materials, make),
     ]
     model = Model(
         make,
@@ -164,6 +174,8 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         worlds=parts.worlds,
         in_wind=in_wind,
         bodies={block.group.name: block.group for block in parts.bodies},
+        visuals=parts.visuals,
+        joints=listed_joints(parts.joints, of_joints, parts.worlds),
     )
     model.refresh()
     _measure(model, placed, blocks)
@@ -290,7 +302,8 @@ def _geometry(
     """Counts and constant content of the model's arrays."""
     groups, free = [block.group for block in parts.points], movers.free[: movers.particles]
     links = [group.edges for group in groups if group.kind == "chain"]
-    springs = [b.points for b in parts.constraints if b.constraint.name == "distance" and b.label not in parts.groups]
+    apart = [b for b in parts.constraints if b.constraint.name == "distance" and b.label not in parts.groups]
+    springs = [b.points for b in apart if b.pattern.only_particles]
     moving = [(block, world) for block in attachments for world in range(block.worlds)]
     motions = [m for block, _ in moving for m in block.motions]
     firsts = np.cumsum([0, *(block.worlds for block in attachments)])

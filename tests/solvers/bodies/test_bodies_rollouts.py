@@ -147,6 +147,7 @@ def test_forward_mode_and_second_derivatives():
         np.testing.assert_allclose(product.numpy(), difference, rtol=1e-6, atol=1e-6 * np.abs(difference).max())
 
 
+@pytest.mark.slow
 def test_single_precision_is_near_double():
     """Values and gradients of a second: to the precision of the numbers times the steps."""
     (double, by_double), (single, by_single) = (run(tree(real=real), steps=100) for real in (sim.float64, sim.float32))
