@@ -27,14 +27,8 @@ LAYERS = """
     core.optim core.modules core files schema geometry
     constraints.stencils constraints.base constraints.tetrahedron constraints.cloth
     constraints.particles constraints.projection constraints.slots constraints model
-<<<<<<< HEAD
-    solvers.air solvers.batch solvers.fingerprint solvers.step_kernels solvers.integrators solvers.bodies solvers.blame
-    solvers.base solvers.newton solvers.direct
-=======
     solvers.air solvers.batch solvers.fingerprint solvers.step_kernels solvers.integrators solvers.bodies
-    solvers.joints
-    solvers.base solvers.newton
->>>>>>> main
+    solvers.joints solvers.blame solvers.base solvers.newton solvers.direct
     solvers rollout io
     identify.parameters identify.data identify.losses identify.losses.terms identify.search identify.evaluate
     identify.problem identify.assess identify.numerics identify.report identify.run identify

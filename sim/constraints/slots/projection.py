@@ -93,17 +93,9 @@ def make_slot_projection(
     square, column = matrix((m, m), real), vector(m, real)
     particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
     n_particles, n_bodies = len(particles), len(owners)
-<<<<<<< HEAD
     linearization = linearization_of(c, slots, real, damped, start_direction)
     _, _, response, product = row_functions(slots)
     limit_at = tuple(c.parameters).index(c.limited) if c.limited else -1
-=======
-    parameter_names = tuple(c.parameters)
-    ke_at, kd_at, vel_at, limit_at = (
-        parameter_names.index(name) if name in parameter_names else -1
-        for name in ("target_ke", "target_kd", "target_vel", limit)
-    )
->>>>>>> main
 
     @kernel(name=f"project_{c.name}_{slots.kinds}")
     def project(
@@ -143,37 +135,7 @@ def make_slot_projection(
         for i in static(range(m)):
             weight, alpha, right = terms[i]
             for j in static(range(m)):
-<<<<<<< HEAD
                 A[i, j] = weight * A[i, j]
-=======
-                A[i, j] = sum([w_p[p] * dot(J_i[p], D[j][p]) for p in static(range(n_particles))]) + sum(
-                    [
-                        w_b[g] * dot(on[i][g][0], along[j][g][0]) + dot(on[i][g][1], spun[j][g])
-                        for g in static(range(n_bodies))
-                    ]
-                )
-            rate = real(0.0)
-            if resists[r]:
-                rate = sum(
-                    [dot(J_i[p], displacement(of_p[p], x_ref[p_k[p]])) for p in static(range(n_particles))]
-                ) + sum(
-                    [
-                        dot(on[i][g][0], dx_b[g]) + dot(on[i][g][1], quat_to_rotation_vector(turn_b[g]))
-                        for g in static(range(n_bodies))
-                    ]
-                )
-            # the system A dlam = b of eq. 18, with the terms of eq. 26 on damped rows
-            alpha = (compliance[k] if rows == 1 else compliance[k][r]) / (dt * dt)
-            stiff = real(1.0 if elastic[r] else 0.0)
-            gamma = real(0.0)
-            if driven:
-                stiff, gamma = data_k[ke_at], data_k[kd_at] / dt
-                rate -= dt * data_k[vel_at]
-            elif resists[r]:
-                gamma = damping[k] / dt
-            for j in static(range(m)):
-                A[i, j] = (stiff + gamma) * A[i, j]
->>>>>>> main
             A[i, i] += alpha
             b[i] = right
         dlam = column()
