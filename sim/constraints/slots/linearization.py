@@ -112,8 +112,9 @@ def linearization_of(c: Constraint, slots: Slots, real: Scalar, damped: bool, st
     chosen = start_direction and not c.unilateral and not driven and any(elastic)
     n_particles, n_bodies = len(particles), len(owners)
     parameter_names = tuple(c.parameters)
-    ke_at, kd_at = (
-        parameter_names.index(name) if name in parameter_names else -1 for name in ("target_ke", "target_kd")
+    ke_at, kd_at, vel_at = (
+        parameter_names.index(name) if name in parameter_names else -1
+        for name in ("target_ke", "target_kd", "target_vel")
     )
 
     @func
@@ -185,6 +186,8 @@ def linearization_of(c: Constraint, slots: Slots, real: Scalar, damped: bool, st
             gamma = real(0.0)
             if driven:
                 stiff, gamma = data_k[ke_at], data_k[kd_at] / dt
+                if vel_at >= 0:
+                    rate -= dt * data_k[vel_at]
             elif resists[r]:
                 gamma = damping[k] / dt
             b = -(stiff * C[r] + gamma * rate + alpha * (lam if rows == 1 else lam[r]))

@@ -189,3 +189,14 @@ def test_settings_may_change_between_steps():
     sim.rollout(solver, now, 2, 1 / 60)
     solver.direct = ["rope"]
     np.testing.assert_array_equal(sim.rollout(solver, now, 2, 1 / 60).particle_q.numpy()[-1], wanted)
+
+
+def test_redundant_rows_are_named():
+    """Two rigid ties of the same two points: the step has no solution, and says where."""
+    b = sim.ModelBuilder(gravity=(0, -G, 0))
+    b.add_particles([[0, 0, 0], [1, 0, 0], [2, 0, 0]], mass=[0.0, 1.0, 1.0])
+    b.add_constraints("distance", [[0, 1], [1, 2]], compliance=0.0, label="once")
+    b.add_constraints("distance", [[1, 2]], compliance=0.0, label="twice")
+    model = b.finalize(dtype=sim.float64)
+    with pytest.raises(sim.NonFiniteState, match="moved by the constraint 'distance'"):
+        run(model, 2, 1 / 60, direct=["once", "twice"])
