@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from problem_scenes import ROPE, write_scene
 
 import sim
 from sim.solvers.base import SolverError
@@ -200,3 +201,12 @@ def test_redundant_rows_are_named():
     model = b.finalize(dtype=sim.float64)
     with pytest.raises(sim.NonFiniteState, match="moved by the constraint 'distance'"):
         run(model, 2, 1 / 60, direct=["once", "twice"])
+
+
+def test_a_scene_names_what_is_solved_directly(tmp_path):
+    text = ROPE.replace("format: 1", "format: 2") + "solver: {xpbd: {direct: [NAME]}}\n"
+    problem = sim.load_scene(write_scene(tmp_path, text.replace("NAME", "rope"))).build()
+    assert list(problem.solver.direct) == ["rope"]
+    with pytest.raises(sim.SceneError, match="no constraints have this label .did you mean 'rope'") as error:
+        sim.load_scene(write_scene(tmp_path, text.replace("NAME", "ropes"))).build()
+    assert error.value.problems[0].path == "solver.xpbd" and error.value.problems[0].hint
