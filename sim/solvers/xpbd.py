@@ -64,7 +64,7 @@ class SolverXPBD(Solver, key="xpbd"):
         SchemaLine("direction", Choice(("joints", "start", "end")), "where the directions of rigid rows are taken:"
                    " at the start of a step for joints, or for all; or at its end for all", "joints"),
         SchemaLine("direct", List(Text("a name of an object, a joint or other constraints")), "whose constraints are"
-                   " solved together, chains and trees of them: stiff ones, or with large ratios of masses", []),
+                   " solved together, chains and trees of them: stiff ones, or with large ratios of masses", ()),
     )  # fmt: skip
 
     iterations: int = 1
