@@ -111,8 +111,8 @@ that sags by .43 of its length is at rest within 1e-12 of the discrete equilibri
 hold a ball of 100 times their mass to rounding, where one sweep lets them be 1.54 times as long (10 substeps of 60 Hz).
 Loops are solved too, at the cost of some fill; nets are refused. Contacts, limits and what has a largest force stay
 with the others. What a direct solve does not cure is a taut chain of light links: its links swing across at
-omega = (12 T / (m l))^(1/2), for a tension T and links of mass m and length l, and steps have to be clearly shorter than
-2 / omega.
+omega = (12 T / (m l))^(1/2), for a tension T and links of mass m and length l, and steps have to be clearly shorter
+than 2 / omega.
 
 The step itself damps: XPBD is implicit Euler, and a mode of angular frequency omega loses the factor (1 + (omega
 dt)^2)^(-1/2) in every step, an amplitude exp(-t ln(1 + (omega dt)^2) / (2 dt)), and swings at arctan(omega dt) / dt.
