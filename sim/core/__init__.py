@@ -112,6 +112,7 @@ from sim.core.lang.frontend.builtins import tid as tid
 from sim.core.lang.frontend.builtins import trunc as trunc
 from sim.core.lang.frontend.builtins import unot as unot
 from sim.core.lang.frontend.builtins import where as where
+from sim.core.lang.frontend.constructors import cast as cast
 from sim.core.lang.frontend.constructors import identity as identity
 from sim.core.lang.frontend.constructors import matrix as matrix
 from sim.core.lang.frontend.constructors import quat_identity as quat_identity

@@ -11,6 +11,7 @@ from sim.model.fields import MODEL_FIELDS as MODEL_FIELDS
 from sim.model.fields import STATE_FIELDS as STATE_FIELDS
 from sim.model.fields import Field as Field
 from sim.model.groups import Attachment as Attachment
+from sim.model.groups import BodyGroup as BodyGroup
 from sim.model.groups import Group as Group
 from sim.model.groups import Plane as Plane
 from sim.model.groups import Shape as Shape
@@ -18,3 +19,4 @@ from sim.model.groups import Sphere as Sphere
 from sim.model.materials import Materials as Materials
 from sim.model.model import Model as Model
 from sim.model.state import State as State
+from sim.model.visuals import Visual as Visual

@@ -611,7 +611,7 @@ class ModelBuilder(BodyBuilder):
         parts = ModelParts(
             self.gravity, self.groups, self._points, self._constraints, self._shapes, self._attachments, self._loads,
             wind=self.wind, air_density=self.air_density, bodies=self._bodies,
-            sites=self._sites,
+            sites=self._sites, visuals=self._visuals,
         ).with_held()  # fmt: skip
         return assemble(parts if self._worlds == 1 else parts.in_worlds(self._worlds), device, requires_grad, dtype)
 

@@ -83,7 +83,7 @@ class Scalar(Type):
     def __call__(self, value: Any = 0) -> Any:
         """A number of this type: floats are rounded to it, integers wrap."""
         if self.kind == "b":
-            return self.np.type(value)
+            return HostNumber(self, bool(value))
         if self.is_int:
             half = 1 << self.bits - 1 if self.kind == "i" else 0
             return HostInteger(self, (int(value) + half) % (1 << self.bits) - half)
@@ -218,6 +218,7 @@ def _subscripts(kind: str, items: Any, names: str) -> tuple[Any, ...]:
 
 class Vector(Homogeneous):
     named_part = _component
+    _wp_generic_type_str_ = "vec_t"
 
     def __class_getitem__(cls, items: Any) -> Vector:
         """`Vector[float, Literal[3]]`, as annotations of Warp spell it."""
@@ -231,6 +232,8 @@ class Vector(Homogeneous):
 
 class Matrix(Homogeneous):
     """Row major."""
+
+    _wp_generic_type_str_ = "mat_t"
 
     def __class_getitem__(cls, items: Any) -> Matrix:
         """`Matrix[float, Literal[2], Literal[3]]`: rows, then columns."""
@@ -256,6 +259,7 @@ class Quaternion(Homogeneous):
     """(x, y, z, w), w the real part."""
 
     named_part = _component
+    _wp_generic_type_str_ = "quat_t"
 
     def __class_getitem__(cls, dtype: Any) -> Quaternion:
         return quaternion(dtype)
@@ -267,6 +271,8 @@ class Quaternion(Homogeneous):
 
 class Transformation(Homogeneous):
     """(p.x, p.y, p.z, q.x, q.y, q.z, q.w): a translation and a rotation."""
+
+    _wp_generic_type_str_ = "transform_t"
 
     def __class_getitem__(cls, dtype: Any) -> Transformation:
         return transformation(dtype)

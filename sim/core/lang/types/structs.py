@@ -126,6 +126,10 @@ class HostStruct:
         for key, value in fields.items():
             setattr(self, key, value)
 
+    def __ctype__(self) -> HostStruct:
+        """What `Launch.set_param_at_index_from_ctype` takes: itself."""
+        return self
+
     def __setattr__(self, name: str, value: Any) -> None:
         kind: Struct = self._sim_struct_
         if name not in kind.fields:

@@ -86,6 +86,10 @@ class HostSide:
     def _array_at(self, record: Any, field: ArrayType) -> Any:
         raise NotImplementedError
 
+    def __ctype__(self) -> Any:
+        """What `Launch.set_param_at_index_from_ctype` takes: itself."""
+        return self
+
     def item(self) -> Any:
         """The one element of an array of size 1."""
         if self.size != 1:

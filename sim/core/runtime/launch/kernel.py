@@ -94,6 +94,10 @@ class Specialisation:
         """Whether addresses of structures may come from its arrays."""
         return any(op.row.loads and any(r.type is uint64 for r in op.results) for op in walk(self.func.body))
 
+    def reals(self, args: FlatArguments) -> tuple[int, ...]:
+        """Numbers of the arguments that are arrays which can have a gradient."""
+        return tuple([k for k in self._reals if args[k] is not None])
+
     def active(self, args: FlatArguments) -> tuple[int, ...]:
         """Numbers of the arguments that are arrays with a gradient."""
         return tuple([k for k in self._reals if (a := args[k]) is not None and a.buffer.requires_grad])

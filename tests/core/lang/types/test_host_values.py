@@ -171,6 +171,9 @@ def test_components_as_numbers_of_python(monkeypatch):
 
 # ---- types that are not supported
 def test_a_file_may_name_a_type_that_is_not_supported():
+    assert bytes(sim.vec2(1.0, 2.0)) == np.array([1.0, 2.0], np.float32).tobytes()
+    assert sim.bool(1).value is True and sim.bool() == False and not sim.bool(0.0)  # noqa: E712
+    assert sim.vec3._wp_generic_type_str_ == "vec_t" and sim.mat22d._wp_generic_type_str_ == "mat_t"
     assert sim.float32 is not sim.bfloat16 and sim.bfloat16.__name__ == "bfloat16"
     assert not hasattr(sim.bfloat16, "_wp_scalar_type_")
     for use in (lambda: sim.bfloat16(1.0), lambda: sim.zeros(3, dtype=sim.bfloat16)):
