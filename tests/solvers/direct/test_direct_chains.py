@@ -59,6 +59,7 @@ def test_a_step_of_a_chain_is_that_of_its_tridiagonal_system():
     np.testing.assert_allclose((after.particle_q.numpy() - before.particle_q.numpy())[:, 0], wanted, atol=1e-15)
 
 
+@pytest.mark.slow
 def test_gradients_and_second_derivatives_are_differences():
     model = chain(grad=True)
     value = model["rope.distance.compliance"]
