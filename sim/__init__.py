@@ -15,6 +15,8 @@ from sim.model import Model as Model
 from sim.model import ModelBuilder as ModelBuilder
 from sim.model import ModelError as ModelError
 from sim.model import State as State
+from sim.model import eval_fk as eval_fk
+from sim.model import eval_ik as eval_ik
 from sim.rollout import AdjointGrowth as AdjointGrowth
 from sim.rollout import ChaoticGradientWarning as ChaoticGradientWarning
 from sim.rollout import Checkpointed as Checkpointed
@@ -27,6 +29,7 @@ from sim.solvers import SolverError as SolverError
 from sim.solvers import SolverNewton as SolverNewton
 from sim.solvers import SolverSemiImplicit as SolverSemiImplicit
 from sim.solvers import SolverXPBD as SolverXPBD
+from sim.solvers import joint_errors as joint_errors
 from sim.solvers import step_residuals as step_residuals
 
 _OF_SCENES = {"Scene", "SceneError", "load_scene"}

@@ -38,6 +38,8 @@ from sim.constraints.joints.prismatic import prismatic as prismatic
 from sim.constraints.joints.revolute import revolute as revolute
 from sim.constraints.joints.rod import cable as cable
 from sim.constraints.joints.rod import rod as rod
+from sim.constraints.joints.span import limit_span as limit_span
+from sim.constraints.joints.span import span as span
 from sim.constraints.lever import lever as lever
 from sim.constraints.neo_hookean import neo_hookean as neo_hookean
 from sim.constraints.stvk import deviatoric as deviatoric

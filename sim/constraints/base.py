@@ -104,7 +104,7 @@ class Constraint:
                 values of its law; the first of them has one constraint for each element.
     frames:     the points that are frames, transforms with `.p` and `.q`: only bodies and the world have them.
     driven:     C is pulled by a stiffness and a damping that may be zero, parameters `target_ke` and `target_kd`,
-                instead of resisting with a compliance.
+                the latter relative to a velocity `target_vel`, instead of resisting with a compliance, which is 1.
     from_start: do its rigid rows push along the gradients at the start of a step, where the solver does not say?
     limited:    the parameter that holds the largest force [N] or torque [N m] of a row, "" where there is none.
     """

@@ -39,6 +39,9 @@ class Field:
         return kinds[self.kind]
 
 
+JOINT_KINDS = "revolute", "prismatic", "ball", "fixed", "distance", "free"
+"""Kinds of joints, in the order of their numbers in `joint_kind`."""
+
 MODEL_FIELDS: tuple[Field, ...] = (
     Field("particle_q", ("particles",), "vec3", "m", "initial positions; derived from `<label>.position`"),
     Field("particle_qd", ("particles",), "vec3", "m/s", "initial velocities; derived from `.velocity` and `.spin`"),
@@ -63,6 +66,25 @@ MODEL_FIELDS: tuple[Field, ...] = (
     Field("body_inv_inertia", ("bodies",), "mat33", "1/(kg m^2)", "its inverse; 0 for bodies that are held"),
     Field("site_body", ("sites",), "int", "", "the bodies of sites, points that are observed"),
     Field("site_at", ("sites",), "vec3", "m", "where they are, in the frames of their bodies", True),
+    Field("joint_kind", ("joints",), "int", "",
+          "number in `JOINT_KINDS`; joints in the order they were added in, of each one those of all worlds"),
+    Field("joint_parent", ("joints",), "int", "", "body, -1 the world"),
+    Field("joint_child", ("joints",), "int", "", "body"),
+    Field("joint_X_p", ("joints",), "transform", "m",
+          "frame in that of the parent, its x axis along the free one; from `<label>.parent_at`"),
+    Field("joint_X_c", ("joints",), "transform", "m", "frame in that of the child; from `<label>.child_at`"),
+    Field("joint_q_start", ("joints",), "int", "", "first of its coordinates"),
+    Field("joint_qd_start", ("joints",), "int", "", "first of its velocities, and of its forces"),
+    Field("joint_target_pos", ("joint coordinates",), "real", "rad or m",
+          "targets of drives; derived from `<label>.target_pos`"),
+    Field("joint_target_vel", ("joint velocities",), "real", "rad/s or m/s", "derived from `<label>.target_vel`"),
+    Field("target_key_offset", ("joints + 1",), "int", "", "keys of the target of joint j: [j] to [j + 1]"),
+    Field("target_key_smooth", ("joints",), "int", "", "1 where they are gone between with a halt at each, 0 linearly"),
+    Field("target_key_time", ("target keys",), "real", "s", "when", True),
+    Field("target_key_value", ("target keys",), "real", "rad or m",
+          "what is added to the target then; derived from `<label>.target_keys`"),
+    Field("body_joint_offset", ("bodies + 1",), "int", "", "joints of body i: [i] to [i + 1] of `body_joint`"),
+    Field("body_joint", ("joint ends",), "int", "", "2 j where it is the child of joint j, 2 j + 1 where the parent"),
     Field("tri_indices", ("triangles", 3), "int", "", "points of the triangles"),
     Field("tri_air_normal", ("triangles",), "real", "", "drag coefficient across; derived from `<label>.air.normal`"),
     Field("tri_air_tangential", ("triangles",), "real", "", "along the triangle; from `<label>.air.tangential`"),

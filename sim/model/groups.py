@@ -90,6 +90,37 @@ class BodyGroup:
 
 
 @dataclass(frozen=True, eq=False)
+class Joint:
+    """A joint.  kind: `revolute`, ...; parents, children: (worlds,) int32, numbers of its bodies in each world, -1 for
+    the world itself; coordinates, velocities: how many it has; sets: names of the constraint sets with its rows, of
+    which those that hold it come last; q_starts, qd_starts: (worlds,) where its coordinates and velocities begin.
+    """
+
+    label: str
+    kind: str
+    parents: np.ndarray
+    children: np.ndarray
+    coordinates: int
+    velocities: int
+    sets: tuple[str, ...] = ()
+    q_starts: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int32))
+    qd_starts: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int32))
+
+    @property
+    def parent(self) -> int:
+        """The number of the parent, in the first world."""
+        return int(self.parents[0])
+
+    @property
+    def child(self) -> int:
+        """The number of the child, in the first world."""
+        return int(self.children[0])
+
+    def __repr__(self) -> str:
+        return f"Joint({self.label!r}, {self.kind}, body {self.child} on {self.parent})"
+
+
+@dataclass(frozen=True, eq=False)
 class Sphere:
     """A ball.  center: (1,) vec3 [m]; radius, compliance: (1,) [m], [m/N]; points: the particles that may touch it."""
 

@@ -21,7 +21,7 @@ from sim.model.derived.arrays import ArrayFactory
 from sim.model.derived.derivation import Derivation
 from sim.model.errors import ModelError
 from sim.model.fields import MODEL_FIELDS
-from sim.model.groups import Attachment, BodyGroup, Group, Shape
+from sim.model.groups import Attachment, BodyGroup, Group, Joint, Shape
 from sim.model.materials import Materials
 from sim.model.state import State
 from sim.model.visuals import Visual
@@ -34,7 +34,7 @@ class Model:
     compliances and all other derived arrays follow at the next `refresh`, which `state` and the solvers call; writing
     to derived arrays is of no use.
     constraint_sets: name of the constraint -> its constraints; groups: label -> points of an object;
-    bodies: label -> its rigid bodies; visuals: what is drawn of them.
+    bodies: label -> its rigid bodies; joints: label -> the joint; visuals: what is drawn of them.
     device, dtype (float32 or float64), requires_grad: of all arrays.  in_air: has any object a drag?  in_wind: have
     faces of any?
     worlds: how many copies of everything there are, see `ModelBuilder.replicate`.
@@ -55,6 +55,7 @@ class Model:
         in_wind: bool = False,
         bodies: dict[str, BodyGroup] | None = None,
         visuals: Sequence[Visual] = (),
+        joints: dict[str, Joint] | None = None,
     ) -> None:
         self.__dict__.update(arrays)
         self.device: Device = make.device
@@ -63,6 +64,7 @@ class Model:
         self.materials, self.constraint_sets, self.groups = materials, constraint_sets, groups
         self.shapes, self.attachments, self.in_air, self.worlds = shapes, attachments, in_air, worlds
         self.in_wind, self.bodies, self.visuals = in_wind, bodies or {}, list(visuals)
+        self.joints = joints or {}
         self._derivations = list(derivations)
         self._recorded: Bookmark | None = None  # on a tape: derived data is recorded before it
         self._captured: weakref.ref[Graph] | None = None  # the graph in which derived data was captured last
@@ -108,6 +110,21 @@ class Model:
     def body_count(self) -> int:
         """Number of rigid bodies."""
         return self.body_q.size
+
+    @property
+    def joint_count(self) -> int:
+        """Number of joints."""
+        return self.joint_kind.size
+
+    @property
+    def joint_coord_count(self) -> int:
+        """Number of their coordinates."""
+        return self.joint_target_pos.size
+
+    @property
+    def joint_dof_count(self) -> int:
+        """Number of their velocities."""
+        return self.joint_target_vel.size
 
     @property
     def tri_count(self) -> int:
@@ -215,7 +232,7 @@ class Model:
 
     def control(self) -> Control:
         """New inputs for a step, as the model has them."""
-        return Control(self, self.motion_vector)
+        return Control(self, self.motion_vector, self.joint_target_pos, self.joint_target_vel)
 
     def collide(self, state: State) -> Contacts | None:
         """The pairs of points and shapes that may touch in this state; None without shapes.

@@ -31,6 +31,7 @@ from sim.solvers.batch import ConstraintBatch, Rows
 from sim.solvers.bodies import BodyStep
 from sim.solvers.fingerprint import copy_containers, fingerprint
 from sim.solvers.integrators import Euler, Integrator
+from sim.solvers.joints import JointDrives
 from sim.solvers.step_kernels import step_kernels
 
 
@@ -54,8 +55,8 @@ def _unwatched(written: array, batch: ConstraintBatch | None, rows: Rows | None)
 class Substep:
     """One step that is being taken.
 
-    motion: displacements of the attachments; effective_dt, reference, particle: see `integrators`; watch: told after
-    each launch that moves points.
+    motion: displacements of the attachments; control: None where all is as the model has it; effective_dt, reference,
+    particle: see `integrators`; watch: told after each launch that moves points.
     """
 
     before: State
@@ -66,6 +67,7 @@ class Substep:
     reference: array
     particle: array
     watch: Watch = _unwatched
+    control: Control | None = None
 
 
 SOLVERS: dict[str, type[Solver]] = {}
@@ -132,6 +134,7 @@ class Solver:
         model = self.model
         real, grad = model.dtype, model.requires_grad
         self.batches = []
+        self._drives = JointDrives(model)
         for constraints in model.constraint_sets.values():
             c = constraints.constraint
             parameters = parameter_struct(c, real)()
@@ -142,7 +145,9 @@ class Solver:
             placing = slot_struct(c, constraints.slots, real)()
             for name, values in constraints.placing.items():
                 setattr(placing, name, values)
-            self.batches.append(ConstraintBatch(constraints, parameters, multiplier, evolutions, placing))
+            batch = ConstraintBatch(constraints, parameters, multiplier, evolutions, placing)
+            self._drives.take(batch)
+            self.batches.append(batch)
         self._face_drag = FaceDrag(model) if model.in_wind else None
         self._integrator = self._make_integrator()
         self._bodies = BodyStep(model)
@@ -200,7 +205,7 @@ class Solver:
     def scratch(self) -> list[array]:
         """Arrays that every step writes before it reads them."""
         air = [] if self._face_drag is None else self._face_drag.scratch
-        own = [*self._integrator.scratch, *self._bodies.scratch]
+        own = [*self._integrator.scratch, *self._bodies.scratch, *self._drives.scratch]
         return [*(b.multiplier for b in self.batches), self._target, *air, *own]
 
     @property
@@ -293,7 +298,8 @@ class Solver:
                 inputs = [batch.set.points, batch.parameters_in(before), *start, s.dt]
                 launch(evolution, batch.set.count, inputs, [after])
         self._integrator.predict(before, s.dt)
-        self._bodies.predict(before, s.dt)
+        self._bodies.predict(before, self._drives.push(before, s.control), s.dt)
+        self._drives.aim(before, s.control, s.dt)
         if self._face_drag is not None:
             moving, ahead = self._integrator.at_end(before, s.dt), self._integrator.order > 1
             self._face_drag.slow(moving, ahead, s.effective_dt, s.reference, s.particle)
@@ -345,7 +351,7 @@ class Solver:
     ) -> Substep:
         i = self._integrator
         return Substep(
-            before, after, self._motion(control), dt, i.effective(dt), i.reference(before), i.particle, watch
+            before, after, self._motion(control), dt, i.effective(dt), i.reference(before), i.particle, watch, control
         )
 
     def _motion(self, control: Control | None) -> array:

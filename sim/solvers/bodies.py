@@ -137,12 +137,12 @@ class BodyStep:
         """What projections change."""
         return [self.dx, self.turn, self.impulse]
 
-    def predict(self, before: State, dt: float) -> None:
+    def predict(self, before: State, forces: array, dt: float) -> None:
         """Displacements and turns by inertia and outer forces."""
         model = self.model
         if not model.body_count:
             return
-        now = [before.body_q, before.body_qd, before.body_f, model.body_com]
+        now = [before.body_q, before.body_qd, forces, model.body_com]
         inputs = [*now, model.body_inertia, model.body_inv_mass, model.body_inv_inertia, model.gravity, dt]
         outputs = [self.start.x, self.start.q, self.momentum, *self.moving]
         launch(body_kernels(model.dtype)[0], model.body_count, inputs, outputs)

@@ -16,6 +16,7 @@ from sim.model.model import Model
 from sim.model.state import State
 from sim.solvers.base import Solver
 from sim.solvers.batch import ConstraintBatch
+from sim.solvers.joint_errors import joint_warning
 from sim.solvers.residual import StepResidual, step_residuals
 from sim.solvers.xpbd import SolverXPBD
 
@@ -244,5 +245,6 @@ def warn_of_steps(solver: Solver, after: State, steps: int, dt: float) -> None:
     texts = [rounding_warning(solver.model, steps * dt, dt)]
     if isinstance(solver, SolverXPBD):
         texts.append(residual_warning(solver, step_residuals(solver, after, dt), dt))
+    texts.append(joint_warning(solver, after))
     for text in filter(None, texts):
         warnings.warn(text, NumericsWarning, stacklevel=4)

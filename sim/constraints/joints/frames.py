@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from sim.core.lang.frontend.builtins import atan2
+import math
+
+from sim.core.lang.frontend.builtins import atan2, floor
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.quaternion import quat_inverse, quat_multiply, quat_rotate, quat_rotate_inv
 from sim.core.lang.library.static import vector_type
+from sim.core.lang.library.transform import transform_multiply
+
+
+@func
+def joint_frame_of(body, place, body_q):
+    """A frame `place` on a body (-1: in the world) of those at `body_q`, in the world."""
+    if body >= 0:
+        return transform_multiply(body_q[body], place)
+    return place
 
 
 @func
@@ -28,7 +39,8 @@ def relative_turn(x):
 
 
 @func
-def angle_about_axis(x):
-    """By how much the second frame is turned about the first axis of the first [rad], in (-pi, pi]."""
+def angle_about_axis(x, near):
+    """By how much the second frame is turned about the first axis of the first [rad], within half a turn of `near`."""
     q = relative_turn(x)
-    return 2.0 * atan2(q[0], q[3]) if q[3] >= 0.0 else 2.0 * atan2(-q[0], -q[3])
+    angle = 2.0 * atan2(q[0], q[3])
+    return angle - 2.0 * math.pi * floor((angle - near) / (2.0 * math.pi) + 0.5)

@@ -186,8 +186,7 @@ def linearization_of(c: Constraint, slots: Slots, real: Scalar, damped: bool, st
             gamma = real(0.0)
             if driven:
                 stiff, gamma = data_k[ke_at], data_k[kd_at] / dt
-                if vel_at >= 0:
-                    rate -= dt * data_k[vel_at]
+                rate -= dt * data_k[vel_at]
             elif resists[r]:
                 gamma = damping[k] / dt
             b = -(stiff * C[r] + gamma * rate + alpha * (lam if rows == 1 else lam[r]))

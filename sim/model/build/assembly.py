@@ -16,6 +16,8 @@ from sim.core.runtime.devices.device import DeviceLike, get_device
 from sim.model.build import checks
 from sim.model.build.blocks import AttachmentBlock, ConstraintBlock, LoadBlock, PointBlock, ShapeBlock
 from sim.model.build.bodies import BodyBlock, SiteBlock, derive_bodies
+from sim.model.build.joints.blocks import JointBlock
+from sim.model.build.joints.derive import derive_joints, joint_arrays, listed_joints
 from sim.model.build.merge import Movers, build_set, unmeasured
 from sim.model.build.motions import motion_key
 from sim.model.build.worlds import (
@@ -62,6 +64,7 @@ class ModelParts:
     bodies: Sequence[BodyBlock] = ()
     sites: Sequence[SiteBlock] = ()
     visuals: Sequence[Visual] = ()
+    joints: Sequence[JointBlock] = ()
 
     def with_held(self) -> ModelParts:
         """The same, with what constraints want to know of the points that are held."""
@@ -96,6 +99,7 @@ class ModelParts:
             [b.copied(worlds) for b in self.bodies],
             sites,
             [v for visual in self.visuals for v in copied_visual(visual, number_bodies)],
+            [b.copied(number_bodies, worlds) for b in self.joints],
         )
 
 
@@ -139,9 +143,10 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
     movers = Movers.over(free, bodies_free)
     own = {name: make.zeros(len(bodies_free), kind) for name, kind in (("body_com", vector(3, make.real)),)}
     sets = _build_sets(blocks, movers, materials, make, own, parts.worlds)
-    arrays = allocate(
-        MODEL_FIELDS, *_geometry(parts, attachments, movers, sets), make.real, make.device, make.requires_grad
-    )
+    counts, values = _geometry(parts, attachments, movers, sets)
+    more_counts, of_joints = joint_arrays(parts.joints, parts.worlds, counts["bodies"])
+    counts, values = counts | more_counts, values | of_joints
+    arrays = allocate(MODEL_FIELDS, counts, values, make.real, make.device, make.requires_grad)
     arrays |= own
     moves = any(block.displaced for block in attachments)
     placed = make.zeros(len(free), vector(3, make.real)) if moves else arrays["particle_q"]
@@ -154,6 +159,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         *_air(parts.points, arrays, materials, make),
         *_of_attachments(attachments, arrays, materials, make),
         *(d for s in sets.values() for d in s.derivations),
+        *derive_joints(parts.joints, parts.worlds, arrays, of_joints, materials, make),
     ]
     model = Model(
         make,
@@ -169,6 +175,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         in_wind=in_wind,
         bodies={block.group.name: block.group for block in parts.bodies},
         visuals=parts.visuals,
+        joints=listed_joints(parts.joints, of_joints, parts.worlds),
     )
     model.refresh()
     _measure(model, placed, blocks)

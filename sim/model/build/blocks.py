@@ -78,11 +78,11 @@ class ConstraintBlock:
 
     label: whom they belong to; prefix: of their paths in `materials`; points (n, k); factor (n,): compliance of the
     k-th constraint = value x factor[k]; values: `compliance`, perhaps `damping`, and the parameters that were given.
-    constants: parameters that are no material values, (n,) or (n, 3); directions: parameters that are made unit
-    vectors; size: (n,) of the elements at rest, for a material law, whose values then stand in `values` instead of a
-    compliance; given: constants that depend on which points of the model (particles,) are held.
+    constants: parameters, compliance or damping that are no material values, (n,) or (n, 3); directions: parameters
+    that are made unit vectors; size: (n,) of the elements at rest, for a material law, whose values then stand in
+    `values` instead of a compliance; given: constants that depend on which points of the model (particles,) are held.
     slots: to what the points belong, None where all are particles; then `points` are numbers of particles and bodies.
-    places: slot -> where on its bodies, or in the world.
+    places: slot -> where on its bodies, or in the world.  renamed: keys of values that have another name in their path.
     """
 
     label: str
@@ -97,6 +97,11 @@ class ConstraintBlock:
     given: Given | None = None
     slots: Slots | None = None
     places: Mapping[int, SlotPlace] = field(default_factory=dict)
+    renamed: Mapping[str, str] = field(default_factory=dict)
+
+    def path(self, key: str) -> str:
+        """Of a value in `materials`."""
+        return f"{self.prefix}.{self.renamed.get(key, key)}"
 
     @property
     def pattern(self) -> Slots:

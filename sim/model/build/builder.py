@@ -39,8 +39,8 @@ from sim.model.build.blocks import (
     springs,
 )
 from sim.model.build.bodies import BodyPoint, SiteBlock, SlotPlace, slots_of_rows
-from sim.model.build.body_builder import BodyBuilder
 from sim.model.build.branches import with_branches
+from sim.model.build.joints.joint_builder import JointBuilder
 from sim.model.build.material_blocks import material_blocks
 from sim.model.build.motions import read_motions
 from sim.model.build.objects import ORIGIN, NewObject, ObjectOptions, index_table
@@ -53,7 +53,7 @@ AIR_DENSITY = 1.2
 """[kg/m^3], of dry air at sea level and 21 degrees Celsius."""
 
 
-class ModelBuilder(BodyBuilder):
+class ModelBuilder(JointBuilder):
     """Collects what a model consists of.  gravity: (3,) [m/s^2]; wind: (3,) [m/s], and the density of the air [kg/m^3],
     for objects that have been given `set_air`.
 
@@ -608,10 +608,12 @@ class ModelBuilder(BodyBuilder):
         if self._springs:
             self._constraints.append(springs(self._label(None, "springs"), self._springs))
         self._finalized = True
+        # what holds joints comes last in a sweep: drives and limits may not pull them apart
+        constraints = sorted(self._constraints, key=lambda block: block.constraint.from_start)
         parts = ModelParts(
-            self.gravity, self.groups, self._points, self._constraints, self._shapes, self._attachments, self._loads,
+            self.gravity, self.groups, self._points, constraints, self._shapes, self._attachments, self._loads,
             wind=self.wind, air_density=self.air_density, bodies=self._bodies,
-            sites=self._sites, visuals=self._visuals,
+            sites=self._sites, visuals=self._visuals, joints=self._joints,
         ).with_held()  # fmt: skip
         return assemble(parts if self._worlds == 1 else parts.in_worlds(self._worlds), device, requires_grad, dtype)
 

@@ -85,11 +85,12 @@ def build_set(
         offsets=offsets, shared=shared, names=[], index_of={}, slots=slots,
         placing={name: make.zeros(n, kind) for name, kind in slot_types(constraint, slots, real).items()},
     )  # fmt: skip
-    if any("damping" in block.values for block in blocks):
+    if any("damping" in block.values or "damping" in block.constants for block in blocks):
         made.damping = make.zeros(n, real)
     begin = 0
     turns = {f"frame_{j}": np.zeros((n, 4)) for j in slots.placed if j in constraint.frames}
     fixed = {name: np.zeros((n, *p.shape)) for name, p in constraint.parameters.items()}
+    fixed |= {name: np.zeros(n) for block in blocks for name in block.constants if name not in fixed}
     for block in blocks:
         rows = row_of[begin : begin + block.count]
         begin += block.count
@@ -102,8 +103,10 @@ def build_set(
         for j, place in block.places.items():
             if j in constraint.frames:
                 turns[f"frame_{j}"][rows[rows >= 0]] = per_element(place.turn, block.count)[rows >= 0]
+    own = {"compliance": made.compliance, "damping": made.damping, **made.parameters}
     for name, host in fixed.items():
-        made.parameters[name].assign(host)
+        if (target := own[name]) is not None:
+            target.assign(host)
     for name, host in turns.items():
         made.placing[name].assign(host)
     return made
@@ -145,7 +148,7 @@ def _bind(
     for key, host in block.values.items():
         if law is not None and key in law.values:
             continue
-        path = f"{block.prefix}.{key}"
+        path = block.path(key)
         # What is to be measured is 0 until then.
         value = materials[path] if path in materials else materials.add(path, np.nan_to_num(host))
         out = {"compliance": made.compliance, "damping": made.damping, **made.parameters}[key]

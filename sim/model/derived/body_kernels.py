@@ -9,7 +9,7 @@ from sim.core.lang.constants import pi
 from sim.core.lang.frontend.builtins import tid
 from sim.core.lang.library.matrix import inverse
 from sim.core.lang.library.quaternion import quat_from_rotation_vector
-from sim.core.lang.types import Scalar, matrix, transformation, vector
+from sim.core.lang.types import Scalar, matrix, quaternion, transformation, vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.model.derived.kernels import kernels
@@ -25,13 +25,14 @@ class BodyKernels:
     invert_inertia: Kernel
     place_bodies: Kernel
     offset_from_com: Kernel
+    joint_frame: Kernel
 
 
 @cache
 def body_derivations(real: Scalar) -> BodyKernels:
     """The kernels for float32 or float64."""
     vec3, row6, mat33 = vector(3, real), vector(6, real), matrix((3, 3), real)
-    frame, spatial = transformation(real), vector(6, real)
+    frame, spatial, Quat = transformation(real), vector(6, real), quaternion(real)
 
     @kernel
     def principal(value: array[vec3], source: array[int], target: array[int], out: array[mat33]):
@@ -107,6 +108,18 @@ def body_derivations(real: Scalar) -> BodyKernels:
         k = tid()
         out[target[k]] = value[source[k]] - com[body[k]]
 
+    @kernel
+    def joint_frame(at: array[vec3], source: array[int], turn: array[Quat], target: array[int], out: array[frame]):
+        """out[target[k]] = (at[source[k]], turn[k])."""
+        k = tid()
+        out[target[k]] = frame(at[source[k]], turn[k])
+
     return BodyKernels(
-        kernels(real).invert, {3: principal, 6: full}, cylinder, invert_inertia, place_bodies, offset_from_com
+        kernels(real).invert,
+        {3: principal, 6: full},
+        cylinder,
+        invert_inertia,
+        place_bodies,
+        offset_from_com,
+        joint_frame,
     )

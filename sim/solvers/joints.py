@@ -1,0 +1,174 @@
+"""What drives joints from outside during a step: targets that change over time, and forces along free coordinates."""
+
+# Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
+# mypy: ignore-errors
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from sim.constraints.joints.frames import axis_of, joint_frame_of
+from sim.core.lang.frontend.builtins import tid
+from sim.core.lang.library.quaternion import quat_rotate
+from sim.core.lang.library.scalar import clamp
+from sim.core.lang.library.transform import transform_point
+from sim.core.lang.library.vector import cross, spatial_bottom, spatial_top
+from sim.core.lang.types import Scalar, float64, int32, transformation, vector
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.launch.kernel import Kernel, kernel
+from sim.core.runtime.launch.launch import launch
+from sim.model.control import Control
+from sim.model.fields import JOINT_KINDS
+from sim.model.model import Model
+from sim.model.state import State
+from sim.solvers.batch import ConstraintBatch
+
+REVOLUTE, PRISMATIC, BALL, _, _, FREE = range(len(JOINT_KINDS))
+
+
+@cache
+def joint_kernels(real: Scalar) -> tuple[Kernel, Kernel]:
+    """Targets of drives at the end of a step, and forces on bodies at its start, for float32 or float64."""
+    vec3, frame, spatial = vector(3, real), transformation(real), vector(6, real)
+
+    @kernel
+    def drive_targets(
+        joint: array[int],
+        own_pos: array[real],
+        own_vel: array[real],
+        q_start: array[int],
+        qd_start: array[int],
+        target_pos: array[real],
+        target_vel: array[real],
+        key_offset: array[int],
+        smooth: array[int],
+        key_time: array[real],
+        key_value: array[real],
+        clock: array[float64],
+        dt: float64,
+        pos: array[real],
+        vel: array[real],
+    ):
+        k = tid()
+        j = joint[k]
+        if j < 0:  # not of a joint
+            pos[k], vel[k] = own_pos[k], own_vel[k]
+        else:
+            time = clock[0] + dt
+            at, speed = float64(target_pos[q_start[j]]), float64(target_vel[qd_start[j]])
+            first, last = key_offset[j], key_offset[j + 1] - 1
+            if last > first:
+                at += float64(key_value[first])
+            for m in range(first, last):
+                begin, length = float64(key_time[m]), float64(key_time[m + 1]) - float64(key_time[m])
+                s = clamp((time - begin) / length, float64(0.0), float64(1.0))
+                rate = float64(1.0)
+                if smooth[j] == 1:
+                    rate = 6.0 * s * (1.0 - s)
+                    s = s * s * (3.0 - 2.0 * s)
+                further = float64(key_value[m + 1]) - float64(key_value[m])
+                at += s * further
+                if time >= begin and time < begin + length:
+                    speed += rate * further / length
+            pos[k], vel[k] = real(at), real(speed)
+
+    @kernel
+    def forces_on_bodies(
+        body_q: array[frame],
+        body_f: array[spatial],
+        com: array[vec3],
+        offset: array[int],
+        ends: array[int],
+        kind: array[int],
+        parent: array[int],
+        child: array[int],
+        X_p: array[frame],
+        X_c: array[frame],
+        qd_start: array[int],
+        joint_f: array[real],
+        out: array[spatial],
+    ):
+        i = tid()
+        center = transform_point(body_q[i], com[i])
+        F, T = spatial_top(body_f[i]), spatial_bottom(body_f[i])
+        for m in range(offset[i], offset[i + 1]):
+            j = ends[m] // 2
+            side = real(1.0) if ends[m] % 2 == 0 else real(-1.0)
+            f = qd_start[j]
+            on_parent, on_child = joint_frame_of(parent[j], X_p[j], body_q), joint_frame_of(child[j], X_c[j], body_q)
+            if kind[j] == REVOLUTE:
+                T += (side * joint_f[f]) * axis_of(on_parent.q, 0)
+            elif kind[j] == PRISMATIC:
+                push = (side * joint_f[f]) * axis_of(on_parent.q, 0)
+                F += push
+                T += cross(on_child.p - center, push)
+            elif kind[j] == BALL:
+                T += side * quat_rotate(on_parent.q, vec3(joint_f[f], joint_f[f + 1], joint_f[f + 2]))
+            elif kind[j] == FREE:
+                push = side * vec3(joint_f[f], joint_f[f + 1], joint_f[f + 2])
+                place = transform_point(body_q[child[j]], com[child[j]])
+                F += push
+                T += side * vec3(joint_f[f + 3], joint_f[f + 4], joint_f[f + 5]) + cross(place - center, push)
+        out[i] = spatial(F[0], F[1], F[2], T[0], T[1], T[2])
+
+    return drive_targets, forces_on_bodies
+
+
+@dataclass(eq=False)
+class JointDrives:
+    """The drives of a model during a step.
+
+    Their constraints read `target_pos` and `target_vel` as they are at the end of a step: arrays of a solver, in place
+    of those of their set, for the batches that `take` was called with.  forces: on bodies, with those along joints.
+    """
+
+    model: Model
+
+    def __post_init__(self) -> None:
+        self._driven: list[tuple[ConstraintBatch, array, list[array]]] = []
+        model = self.model
+        self.forces = zeros(model.body_count if model.joint_count else 0, model.body_qd.dtype, model.device,
+                            model.requires_grad)  # fmt: skip
+
+    @property
+    def scratch(self) -> list[array]:
+        """Arrays that every step writes before it reads them."""
+        return [self.forces, *(a for _, _, targets in self._driven for a in targets)]
+
+    def take(self, batch: ConstraintBatch) -> None:
+        """Gives the constraints of a batch targets of a step, if they are drives of joints."""
+        model, made = self.model, batch.set
+        labels = {label: number for number, label in enumerate(model.joints)}
+        if not made.constraint.driven or not any(label in labels for label in made.names):
+            return
+        joint = np.full(made.count, -1, np.int32)
+        for label in made.names:
+            rows = made.index_of[label]
+            if label in labels:
+                joint[rows[rows >= 0]] = (labels[label] * model.worlds + np.arange(model.worlds))[rows >= 0]
+        targets = [zeros(made.count, model.dtype, model.device, model.requires_grad) for _ in range(2)]
+        batch.parameters.target_pos, batch.parameters.target_vel = targets
+        self._driven.append((batch, array(joint, dtype=int32, device=model.device), targets))
+
+    def aim(self, before: State, control: Control | None, dt: float) -> None:
+        """The targets at the end of a step."""
+        model = self.model
+        given = model if control is None else control
+        keys = [model.target_key_offset, model.target_key_smooth, model.target_key_time, model.target_key_value]
+        for batch, joint, targets in self._driven:
+            own = [batch.set.parameters[name] for name in ("target_pos", "target_vel")]
+            aims = [model.joint_q_start, model.joint_qd_start, given.joint_target_pos, given.joint_target_vel]
+            launch(joint_kernels(model.dtype)[0], joint.size, [joint, *own, *aims, *keys, before.clock, dt], targets)
+
+    def push(self, before: State, control: Control | None) -> array:
+        """The outer forces on bodies, with those along the free coordinates of joints."""
+        model = self.model
+        if control is None or control.joint_f is None or not model.joint_count:
+            return before.body_f
+        ends = [model.body_joint_offset, model.body_joint, model.joint_kind, model.joint_parent, model.joint_child]
+        frames = [model.joint_X_p, model.joint_X_c, model.joint_qd_start, control.joint_f]
+        inputs = [before.body_q, before.body_f, model.body_com, *ends, *frames]
+        launch(joint_kernels(model.dtype)[1], model.body_count, inputs, [self.forces])
+        return self.forces
