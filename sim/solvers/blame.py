@@ -41,7 +41,10 @@ class Blame:
         numbers = made.points.numpy()[rows.begin : rows.begin + rows.count]
         is_bad = [np.isin(numbers[:, j], bad_points if kind == PARTICLE else bad_bodies if kind != WORLD else [])
                   for j, kind in enumerate(made.slots.kinds)]  # fmt: skip
-        k = int(np.flatnonzero(np.any(is_bad, axis=0))[0])
+        of_it = np.flatnonzero(np.any(is_bad, axis=0))
+        if not len(of_it):  # another of the sets that are solved together
+            return
+        k = int(of_it[0])
         self.found = f"at {who}, moved by the constraint '{made.name}' on {self._movers(made, numbers[k])}"
         if made.constraint.from_start and not made.slots.only_particles:
             label = next(label for label, at in made.index_of.items() if rows.begin + k in at)

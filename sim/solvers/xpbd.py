@@ -21,7 +21,8 @@ from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.launch.kernel import Kernel
 from sim.core.runtime.launch.launch import launch
-from sim.schema.kinds import Choice, Int
+from sim.schema.containers import List
+from sim.schema.kinds import Choice, Int, Text
 from sim.schema.reading import SchemaLine
 from sim.solvers.base import Solver, SolverError, Substep
 from sim.solvers.batch import ConstraintBatch, Rows
@@ -65,6 +66,8 @@ class SolverXPBD(Solver, key="xpbd"):
                    " with less damping of its own", "euler"),
         SchemaLine("direction", Choice(("joints", "start", "end")), "where the directions of rigid rows are taken:"
                    " at the start of a step for joints, or for all; or at its end for all", "joints"),
+        SchemaLine("direct", List(Text("a name of an object, a joint or other constraints")), "whose constraints are"
+                   " solved together, chains and trees of them: stiff ones, or with large ratios of masses", ()),
     )  # fmt: skip
 
     iterations: int = 1
@@ -124,7 +127,10 @@ class SolverXPBD(Solver, key="xpbd"):
         if isinstance(self.direct, str):
             raise SolverError(f"direct={self.direct!r} is one text; expected labels, as in direct=[{self.direct!r}]")
         if self.direct and self.order == "jacobi":
-            raise SolverError(f"direct={self.direct!r} with order='jacobi': a direct solve needs order='colored'")
+            raise SolverError(
+                f"direct={self.direct!r} with order='jacobi': a direct solve needs order='colored'",
+                "Choose `order: colored`",
+            )
 
     def _begins(self, batch: ConstraintBatch) -> bool:
         """Are the directions of the rigid rows of these constraints those at the start of a step?"""

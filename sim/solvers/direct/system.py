@@ -75,7 +75,8 @@ class DirectSystem:
             named = sorted({batches[nodes[k].batch].set.name for tree in trees for k in tree})
             raise SolverError(
                 f"direct: the {sum(map(len, trees))} constraints {', '.join(map(repr, named))} are no trees, but nets,"
-                " whose factors fill up: leave them out, or use SolverNewton"
+                " whose factors fill up: leave them out, or use SolverNewton",
+                "Name chains and trees only",
             ) from None
         self._count, self._trees_count = len(f.order), len(f.trees) - 1
         own = [nodes[k] for k in f.order]
@@ -203,11 +204,15 @@ def direct_rows(batches: Sequence[ConstraintBatch], labels: Sequence[str]) -> li
     found = list[np.ndarray]()
     for label in labels:
         if not any(_names(label, name) for name in known):
-            raise SolverError(f"direct={label!r}: no constraints have this label{did_you_mean(label, known)}")
+            raise SolverError(
+                f"direct={label!r}: no constraints have this label{did_you_mean(label, known)}",
+                f"There are {', '.join(known)}",
+            )
         if not any(_names(label, name) for b in batches if _is_linear(b) for name in b.set.names):
             raise SolverError(
                 f"direct={label!r}: its constraints are one-sided or have a largest force, which a linear solve cannot"
-                " respect; leave it out, and they are projected one by one"
+                " respect; leave it out, and they are projected one by one",
+                "Leave it out",
             )
     for b in batches:
         named = [name for name in b.set.names if _is_linear(b) and any(_names(label, name) for label in labels)]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from problem_scenes import ROPE, write_scene
 
 import sim
 from sim.solvers.base import SolverError
@@ -58,6 +59,7 @@ def test_a_step_of_a_chain_is_that_of_its_tridiagonal_system():
     np.testing.assert_allclose((after.particle_q.numpy() - before.particle_q.numpy())[:, 0], wanted, atol=1e-15)
 
 
+@pytest.mark.slow
 def test_gradients_and_second_derivatives_are_differences():
     model = chain(grad=True)
     value = model["rope.distance.compliance"]
@@ -189,3 +191,60 @@ def test_settings_may_change_between_steps():
     sim.rollout(solver, now, 2, 1 / 60)
     solver.direct = ["rope"]
     np.testing.assert_array_equal(sim.rollout(solver, now, 2, 1 / 60).particle_q.numpy()[-1], wanted)
+
+
+def test_redundant_rows_are_named():
+    """Two rigid ties of the same two points: the step has no solution, and says where."""
+    b = sim.ModelBuilder(gravity=(0, -G, 0))
+    b.add_particles([[0, 0, 0], [1, 0, 0], [2, 0, 0]], mass=[0.0, 1.0, 1.0])
+    b.add_constraints("distance", [[0, 1], [1, 2]], compliance=0.0, label="once")
+    b.add_constraints("distance", [[1, 2]], compliance=0.0, label="twice")
+    model = b.finalize(dtype=sim.float64)
+    with pytest.raises(sim.NonFiniteState, match="moved by the constraint 'distance'"):
+        run(model, 2, 1 / 60, direct=["once", "twice"])
+
+
+def test_a_scene_names_what_is_solved_directly(tmp_path):
+    text = ROPE.replace("format: 1", "format: 2") + "solver: {xpbd: {direct: [NAME]}}\n"
+    problem = sim.load_scene(write_scene(tmp_path, text.replace("NAME", "rope"))).build()
+    assert list(problem.solver.direct) == ["rope"]
+    with pytest.raises(sim.SceneError, match="no constraints have this label .did you mean 'rope'") as error:
+        sim.load_scene(write_scene(tmp_path, text.replace("NAME", "ropes"))).build()
+    assert error.value.problems[0].path == "solver.xpbd" and error.value.problems[0].hint
+
+
+@pytest.mark.parametrize("start", ["zero", "elastic"])
+def test_a_part_of_a_set_is_solved_directly_and_the_rest_is_projected(start):
+    """Two ropes that have nothing to do with each other, as if each were alone."""
+
+    def ropes(*labels):
+        b = sim.ModelBuilder(gravity=(0, -G, 0))
+        for label in labels:
+            rope = b.add_chain(
+                (0, 0, 0), (1, 0, 0.2), 6, mass=1.0, label=label, material={"distance": {"compliance": 1e-3}}
+            )
+            b.add_attachment(rope.points[:1])
+        return b.finalize(dtype=sim.float64)
+
+    settings = {"iterations": 2, "start": start}
+    both = run(ropes("one", "two"), 5, 1 / 60, direct=["two"], **settings).particle_q.numpy()
+    projected = run(ropes("one"), 5, 1 / 60, **settings).particle_q.numpy()
+    solved = run(ropes("two"), 5, 1 / 60, direct=["two"], **settings).particle_q.numpy()
+    np.testing.assert_allclose(both, np.concatenate([projected, solved]), atol=1e-14)
+    assert np.abs(projected - solved).max() > 1e-4
+
+
+def test_a_ring_keeps_its_shape():
+    """A loop of rigid links: its factor fills in along the last one only, and all distances hold."""
+    n = 12
+    angle = 2 * np.pi * np.arange(n) / n
+    b = sim.ModelBuilder(gravity=(0, -G, 0))
+    rim = np.stack([np.cos(angle), np.sin(angle), 0 * angle], axis=1)
+    b.add_particles(rim, mass=[0.0] + [1.0] * (n - 1))
+    pairs = [[k, (k + 1) % n] for k in range(n)]
+    b.add_constraints("distance", pairs, compliance=0.0, label="ring")
+    state = run(b.finalize(dtype=sim.float64), 30, 1 / 120, direct=["ring"], iterations=6)
+    x = state.particle_q.numpy()
+    found = np.linalg.norm(x[[j for _, j in pairs]] - x[[i for i, _ in pairs]], axis=1)
+    np.testing.assert_allclose(found, 2 * np.sin(np.pi / n), rtol=1e-9)
+    assert np.abs(x - rim).max() > 0.1
