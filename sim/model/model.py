@@ -99,6 +99,11 @@ class Model:
         return self.particle_q.size
 
     @property
+    def point_count(self) -> int:
+        """Number of particles and sites: of what markers may observe."""
+        return self.particle_count + self.site_body.size
+
+    @property
     def body_count(self) -> int:
         """Number of rigid bodies."""
         return self.body_q.size

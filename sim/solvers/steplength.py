@@ -95,7 +95,7 @@ def measures_mean_strain(c: Constraint) -> bool:
     """
     own = c.own if isinstance(c, BranchedConstraint) else c
     modes = {mode.name for other in REGISTRY.values() for part in other.on_element.values() for mode in part[1:]}
-    strains = own.law is not None and own.rows > 1 and "young" in own.law.values
+    strains = own.law is not None and not own.frames and own.rows > 1 and "young" in own.law.values
     return strains and own.name not in modes
 
 

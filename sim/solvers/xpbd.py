@@ -220,7 +220,7 @@ def leading_parts(batches: Sequence[ConstraintBatch]) -> dict[str, tuple[array, 
     follows what is, and the modes of a quadratic tetrahedron its mean strain.  Of the constraints of the leading part
     the one with the most points in common is taken.
     """
-    parts = [b.set for b in batches if b.set.constraint.law is not None]
+    parts = [b.set for b in batches if b.set.constraint.law is not None and b.set.slots.only_particles]
     found = {}
     for part in parts:
         for leading in parts:

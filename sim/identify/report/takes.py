@@ -159,13 +159,15 @@ def _drawn(problem: Problem) -> list[Body]:
     """A body for each object, and one for springs and points that belong to none."""
     model = problem.model
     out = []
-    free = np.ones(model.particle_count, bool)
+    free = np.ones(model.point_count, bool)
     links = model.spring_indices.numpy().reshape(-1, 2)
     for name, group in model.groups.items():
         own = (links >= group.start).all(axis=1) & (links < group.start + group.count).all(axis=1)
         if group.surface is not None:
             carrier = group.surface.embedding
             out.append(Body(name, carrier.points + group.start, carrier.weights, group.surface.triangles))
+        elif group.kind == "sites":
+            out.append(body(name, group.points, segments=group.edges - group.start))
         else:
             out.append(body(name, group.points, group.triangles - group.start, links[own] - group.start))
         links = links[~own]

@@ -12,7 +12,7 @@ from sim.model.build.bodies import BodyBlock, BodyPoint, inertia_rows, pose
 from sim.model.build.collection import Collection
 from sim.model.build.objects import ORIGIN
 from sim.model.build.rigid.inertia import GivenInertia, RoundSegments, positive
-from sim.model.build.rigid.rods import RodEnd, Segments, rod_joints, rotated
+from sim.model.build.rigid.rods import IN_WORLD, Pose, RodEnd, Segments, rod_joints, rotated
 from sim.model.errors import ModelError
 from sim.model.groups import BodyGroup, Group
 
@@ -143,13 +143,18 @@ class BodyBuilder(Collection):
         poses = np.concatenate([block.base for block in self._bodies])[np.asarray(bodies, int)]
         positions = np.array([p[:3] + rotated(p[3:], x) for p, x in zip(poses, places, strict=True)])
         links = np.zeros((0, 2), np.int32) if edges is None else np.asarray(edges, np.int32).reshape(-1, 2) + start
-        return Group(self._label(label, "sites"), "sites", start, len(places), positions, edges=links.astype(np.int32))
+        name = label if label in self.bodies else self._label(label, "sites")
+        return Group(name, "sites", start, len(places), positions, edges=links.astype(np.int32))
+
+    def pose_of(self, body: int) -> Pose:
+        """Where a body begins, before `position` and `rotation`."""
+        self.point_of(body)
+        return IN_WORLD if body < 0 else Pose(np.concatenate([b.base for b in self._bodies])[body])
 
     def _rod_end(self, body: int | None) -> RodEnd | None:
         if body is None:
             return None
-        self.point_of(body)
-        return RodEnd(body, pose("", None) if body < 0 else np.concatenate([b.base for b in self._bodies])[body])
+        return RodEnd(body, self.pose_of(body))
 
     def point_of(self, body: int, at: Sequence[float] = ORIGIN, rot: Any = None) -> BodyPoint:
         """A point of a body, for `add_constraints`: at (3,) [m] in its frame; rot: of a frame there.  body -1 is the

@@ -36,6 +36,7 @@ class ByRegion:
 class BuildContext:
     """A model under construction, and what is wrong with its scene.
 
+    groups: points of objects, of bodies their sites; bodies: numbers (n,) of those of an object.
     finer: into how many parts every edge of a mesh is divided (1 or 2); places: markers -> where they are (n, 3) at
     rest, on meshes that are made finer.
     """
@@ -43,6 +44,7 @@ class BuildContext:
     scene: Document
     builder: ModelBuilder
     groups: dict[str, Group] = field(default_factory=dict)
+    bodies: dict[str, np.ndarray] = field(default_factory=dict)
     problems: list[Diagnostic] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     skipped: set[str] = field(default_factory=set)  # paths of entries that cannot be built

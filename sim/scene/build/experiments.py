@@ -68,6 +68,8 @@ def make_markers(context: BuildContext, pinned: np.ndarray) -> dict[str, Markers
 def _carried(name: str, on: str, group: Group, places: ArrayLike) -> Markers:
     """Places that move with the nearest tetrahedron of a solid, or triangle of a cloth, extrapolated if outside."""
     x = np.asarray(places, float)
+    if group.kind == "sites":
+        return Markers(name, on, group.choose({"near": x}))
     if len(group.tets):
         found = embed(x, group.positions, group.tets - group.start)
     elif len(group.triangles):

@@ -77,9 +77,12 @@ class _Object:
 
 
 def add_objects(context: BuildContext) -> None:
-    """Every object of the scene; `context.groups` then has its points."""
+    """Every object of particles; `context.groups` then has its points."""
     for name, entry in context.entries("objects"):
-        made = _Object(context, name, next(kind for kind in _ADD if kind in entry), entry)
+        kind = next((kind for kind in _ADD if kind in entry), "")
+        if not kind:
+            continue
+        made = _Object(context, name, kind, entry)
         with context.at(made.path, material=f"{made.path}.material"):
             context.groups[name] = group = _ADD[made.kind](made)
             for key in ("position", "velocity"):

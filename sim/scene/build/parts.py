@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from sim.scene.build.bodies import add_bodies, add_sites
 from sim.scene.build.context import BuildContext
 from sim.scene.build.objects import add_objects
 from sim.scene.build.surroundings import add_attachments, add_loads, add_shapes, check_inside
@@ -13,6 +14,7 @@ def add_parts(context: BuildContext) -> np.ndarray:
     """Objects, attachments, shapes and loads; the particles (n,) that are pinned."""
     _check_names(context)
     add_objects(context)
+    add_bodies(context)
     attached = add_attachments(context)
     pinned = [points for name, points in attached.items() if context.data["attachments"][name]["compliance"] == 0.0]
     held = np.concatenate([np.zeros(0, np.int32), *pinned])
@@ -20,6 +22,7 @@ def add_parts(context: BuildContext) -> np.ndarray:
     add_loads(context)
     if not any(path.startswith("attachments.") for path in context.skipped):  # else it is not known what is held
         check_inside(context, held)
+    add_sites(context)
     return held
 
 

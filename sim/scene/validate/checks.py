@@ -17,7 +17,7 @@ from sim.schema.errors import word_hint
 from sim.schema.kinds import Axes
 from sim.schema.reading import BROKEN, Reading, SchemaLine, Steps
 
-OBJECT_KINDS = ("cloth", "soft", "chain", "particles")
+OBJECT_KINDS = ("cloth", "soft", "chain", "particles", "body", "rod")
 
 
 def check_parts(
@@ -79,7 +79,7 @@ def existing(
 
 def _objects(data: dict[str, Any], materials: Mapping[str, MaterialSpec], reading: Reading) -> None:
     if data.get("objects") == {} and "objects" not in reading.broken and not reading.names.get("objects"):
-        reading.problem(("objects",), "no object", "give one: a cloth, a soft body, a chain or particles", key=True)
+        reading.problem(("objects",), "no object", "give one: a cloth, a solid, a chain, a body, a rod", key=True)
     for steps, entry in parts(data, "objects"):
         for kind in OBJECT_KINDS:
             body = entry.get(kind, {})

@@ -64,16 +64,43 @@ def _quaternion(m: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
+class Pose:
+    """Position and rotation (7,) of a frame."""
+
+    values: np.ndarray
+
+    @property
+    def p(self) -> np.ndarray:
+        """The origin (3,) [m]."""
+        return self.values[:3]
+
+    @property
+    def inverse_turn(self) -> np.ndarray:
+        """The inverse of the rotation (4,)."""
+        return np.asarray(self.values[3:] * [-1.0, -1, -1, 1])
+
+    def seen(self, at: np.ndarray) -> np.ndarray:
+        """A place in the world as the frame sees it."""
+        return rotated(self.inverse_turn, at - self.p)
+
+    def turn_seen(self, turn: np.ndarray) -> np.ndarray:
+        """A rotation in the world as the frame sees it."""
+        return _multiply(self.inverse_turn, turn)
+
+
+IN_WORLD = Pose(np.array([0.0, 0, 0, 0, 0, 0, 1]))
+
+
+@dataclass(frozen=True, eq=False)
 class RodEnd:
-    """What the end of a rod is clamped to: a body and its pose (7,), or the world, body -1."""
+    """What the end of a rod is clamped to: a body and its pose, or the world, body -1."""
 
     body: int
-    pose: np.ndarray
+    pose: Pose
 
     def seen(self, at: np.ndarray, turn: np.ndarray) -> SlotPlace:
         """A frame of the world as the body sees it."""
-        back = self.pose[3:] * [-1.0, -1, -1, 1]
-        return SlotPlace(rotated(back, at - self.pose[:3])[None], _multiply(back, turn)[None])
+        return SlotPlace(self.pose.seen(at)[None], self.pose.turn_seen(turn)[None])
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from sim.constraints.damping.branches import GIVES_WAY, STIFFNESS
 from sim.geometry import ELEMENTS
+from sim.scene.schema.keys.bodies import BODY, ROD
 from sim.scene.schema.keys.common import FILE_SPACE, MOST_CELLS, MOST_PER_SIDE, REQUIRED, WHERE, key, value
 from sim.scene.schema.keys.materials import MaterialSpec
 from sim.schema.containers import List, Map, Table
@@ -94,8 +95,10 @@ def objects(materials: Mapping[str, MaterialSpec]) -> Table:
         key("soft", soft, "a solid of tetrahedra"),
         key("chain", chain, "points in a line, neighbours linked"),
         key("particles", particles, "loose points"),
+        key("body", BODY, "a rigid body"),
+        key("rod", ROD, "an elastic rod of rigid segments"),
         *PLACEMENT,
-    ), one_of=(("cloth", "soft", "chain", "particles"),))
+    ), one_of=(("cloth", "soft", "chain", "particles", "body", "rod"),))
 
 _BRANCH = "{1}.{4}.branches.{6}.{7}"
 BRANCHES = key("branches", List(Table((

@@ -1,0 +1,56 @@
+"""Rigid bodies and rods among the `objects` of a scene."""
+
+from __future__ import annotations
+
+from sim.constraints.joints.rod import CURVATURE_2, CURVATURE_3, TWIST_RATE
+from sim.constraints.tetrahedron import POISSON
+from sim.scene.schema.keys.common import MOST_PER_SIDE, REQUIRED, key
+from sim.schema.containers import List, Map, Table, Union
+from sim.schema.kinds import NOT_NEGATIVE, POSITIVE, Bool, Choice, Int, NameOf, Number, Tuple
+
+# Paths in the model: {1} is the object's name.
+# fmt: off
+BODY = Table((
+    key("mass", Number("kg", NOT_NEGATIVE), "mass; 0 holds the body", REQUIRED, may_vary=True, model_path="{1}.mass"),
+    key("inertia", Union((Tuple(3, "kg m^2", POSITIVE), Tuple(6, "kg m^2"))),
+        "about the centre of mass, in the axes of the body: principal moments, or xx yy zz xy xz yz",
+        may_vary=True, model_path="{1}.inertia"),
+    key("com", Tuple(3, "m"), "centre of mass, in the frame of the body", [0, 0, 0],
+        may_vary=True, model_path="{1}.com"),
+    key("held", Bool(), "it does not move", False),
+    key("sites", Map(Tuple(3, "m")), "named points of the body, for markers; default: its origin", {}),
+))
+
+CLAMPED = Union((Choice(("world",)), NameOf("objects")))
+
+STIFFNESS = Table((
+    key("stretch", Number("N", POSITIVE), "E A; default: does not stretch", may_vary=True, model_path="{1}.stretch"),
+    key("shear", Number("N", POSITIVE), "k G A; default: does not shear", may_vary=True, model_path="{1}.shear"),
+    key("torsion", Number("N m^2", POSITIVE), "G J", REQUIRED, may_vary=True, model_path="{1}.torsion"),
+    key("bend_2", Number("N m^2", POSITIVE), "E I about axis 2", REQUIRED, may_vary=True, model_path="{1}.bend_2"),
+    key("bend_3", Number("N m^2", POSITIVE), "E I about axis 3", REQUIRED, may_vary=True, model_path="{1}.bend_3"),
+))
+
+ROD = Table((
+    key("points", List(Tuple(3, "m"), 2), "the line of the rod at rest", REQUIRED),
+    key("segments", Int(1, MOST_PER_SIDE), "rigid segments of equal length; default: one between two points"),
+    key("radius", Number("m", POSITIVE), "of the round section; of others what gives mass and spin", REQUIRED,
+        may_vary=True, model_path="{1}.radius"),
+    key("density", Number("kg/m^3", POSITIVE), "mass per volume", REQUIRED,
+        may_vary=True, model_path="{1}.density"),
+    key("young", Number("Pa", POSITIVE), "Young's modulus", may_vary=True, model_path="{1}.young"),
+    key("poisson", Number("", POISSON.bounds), POISSON.doc, 0.3, only_with=("young",),
+        may_vary=True, model_path="{1}.poisson"),
+    key("stiffness", STIFFNESS, "instead of `young`: the stiffness of any section"),
+    key("damping", Number("s", NOT_NEGATIVE), "ratio of damping to stiffness", 0,
+        may_vary=True, model_path="{1}.damping"),
+    *(key(v.name, Number(v.unit), v.doc, 0, may_vary=True, model_path=f"{{1}}.{v.name}")
+      for v in (TWIST_RATE, CURVATURE_2, CURVATURE_3)),
+    key("normal", Tuple(3, nonzero=True), "axis 2 of the first segment; default: any across it"),
+    key("closed", Bool(), "the last segment joins the first", False),
+    key("clamp", Table((
+        key("start", CLAMPED, "what holds the first end"),
+        key("end", CLAMPED, "what holds the last end"),
+    )), "`world`, or a body, in which an end is clamped", {}),
+), one_of=(("young", "stiffness"),))
+# fmt: on
