@@ -8,6 +8,7 @@ from sim.constraints import ConstraintError as ConstraintError
 from sim.constraints import constraint as constraint
 from sim.core import *
 from sim.core import _missing
+from sim.core import types as types
 from sim.model import Control as Control
 from sim.model import Group as Group
 from sim.model import Model as Model
@@ -44,6 +45,8 @@ def __getattr__(name: str) -> _Any:
         return getattr(_import_module("sim.identify.numerics"), name)
     if name in ("scene", "identify", "io", "_src"):
         return _import_module(f"sim.{name}")
+    if name in types.REFUSED_ANNOTATIONS:
+        return types.REFUSED_ANNOTATIONS[name]
     raise _missing("sim", name, __dir__())
 
 

@@ -112,6 +112,7 @@ from sim.core.lang.frontend.builtins import tid as tid
 from sim.core.lang.frontend.builtins import trunc as trunc
 from sim.core.lang.frontend.builtins import unot as unot
 from sim.core.lang.frontend.builtins import where as where
+from sim.core.lang.frontend.constructors import cast as cast
 from sim.core.lang.frontend.constructors import identity as identity
 from sim.core.lang.frontend.constructors import matrix as matrix
 from sim.core.lang.frontend.constructors import quat_identity as quat_identity
@@ -279,6 +280,7 @@ from sim.core.lang.types import spatial_vectorf as spatial_vectorf
 from sim.core.lang.types import spatial_vectorh as spatial_vectorh
 from sim.core.lang.types import struct as struct
 from sim.core.lang.types import transform as transform
+from sim.core.lang.types import transform_expand as transform_expand
 from sim.core.lang.types import transformd as transformd
 from sim.core.lang.types import transformf as transformf
 from sim.core.lang.types import transformh as transformh
@@ -355,6 +357,7 @@ from sim.core.runtime.arrays.creation import full as full
 from sim.core.runtime.arrays.creation import full_like as full_like
 from sim.core.runtime.arrays.creation import ones as ones
 from sim.core.runtime.arrays.creation import ones_like as ones_like
+from sim.core.runtime.arrays.creation import to_dlpack as to_dlpack
 from sim.core.runtime.arrays.creation import zeros as zeros
 from sim.core.runtime.arrays.creation import zeros_like as zeros_like
 from sim.core.runtime.compiled.argument_packing import LaunchError as LaunchError
@@ -521,4 +524,6 @@ def _missing(module: str, name: str, known: _Iterable[str]) -> Exception:
 def __getattr__(name: str) -> _Any:
     if name == "_src":
         return _import_module("sim.core._src")
+    if name in types.REFUSED_ANNOTATIONS:
+        return types.REFUSED_ANNOTATIONS[name]
     raise _missing("sim.core", name, __all__)

@@ -44,6 +44,10 @@ class DeterministicMode(IntEnum):
     GPU_TO_GPU = 2
 
 
+deterministic: DeterministicMode = DeterministicMode.NOT_GUARANTEED
+"""What new modules have as their option of this name; without effect, since results do not depend on the order."""
+
+
 class LaunchArrayAccessMode(IntEnum):
     """How closely Warp looks at the devices of arrays; kept and not followed: every launch checks them here."""
 
@@ -86,7 +90,6 @@ _KEPT: dict[str, Any] = {
     "legacy_cpu_linker": False,
     "load_module_max_workers": 0,
     "track_memory": False,
-    "deterministic": DeterministicMode.NOT_GUARANTEED,
     "deterministic_max_records": 0,
     "deterministic_debug": False,
 }

@@ -85,12 +85,13 @@ def render(
     markers: ArrayLike | None = None,
     marker_color: Color = (0.86, 0.22, 0.18),
     marker_radius: float = 3.0,
+    paint: ArrayLike | None = None,
 ) -> np.ndarray:
     """Draw one frame: (height, width, 3) uint8.
 
     positions: (n, 3) [m]; triangles: (m, 3); size: (width, height); color, back: of the two sides of the mesh; ground:
     height of a plane across the camera's up direction [m]; markers: (k, 3) places [m], drawn as dots of
-    ``marker_radius`` pixels where nothing is in front.
+    ``marker_radius`` pixels where nothing is in front.  paint: (m, 3), the color of each triangle instead; NaN: none.
     """
     x = np.asarray(positions, np.float64).reshape(-1, 3)
     tri = np.asarray(triangles, np.int64).reshape(-1, 3)
@@ -108,7 +109,11 @@ def render(
     image, depth = _finer(image, coarse), _finer(depth, coarse)
     for sphere in spheres:
         _draw_sphere(view, image, depth, sphere, light)
-    _draw_mesh(view, image, depth, x, tri, light, np.array([color, back]))
+    colors = np.repeat(np.array([[color, back]]), len(tri), axis=0)
+    if paint is not None:
+        own = np.asarray(paint, np.float64)[:, None]
+        colors = np.where(np.isfinite(own), own, colors)
+    _draw_mesh(view, image, depth, x, tri, light, colors)
     if markers is not None:
         _draw_markers(
             view, image, depth, np.asarray(markers, np.float64).reshape(-1, 3), marker_color, marker_radius * _SAMPLES
@@ -202,8 +207,10 @@ def _draw_mesh(
     light: np.ndarray,
     colors: np.ndarray,
 ) -> None:
+    """colors: (m, 2, 3), of the two sides of each triangle."""
     screen = view.project(x)
-    tri = tri[(screen[tri, 2] > _NEAR).all(axis=1)]
+    ahead = (screen[tri, 2] > _NEAR).all(axis=1)
+    tri, colors = tri[ahead], colors[ahead]
     owner, sample, weight = _cover(screen[tri, :2], view.width, view.height)
     # Screen weights become weights in space: what is linear over a triangle is linear in 1 / depth on the screen.
     over = weight / screen[tri[owner], 2]
@@ -217,7 +224,7 @@ def _draw_mesh(
     behind = (flat * toward_eye).sum(axis=1) < 0
     normal[behind] *= -1.0
     depth[sample] = near
-    image[sample] = _shade(normal, toward_eye, light, view.up, colors[behind.astype(int)], 0.06)
+    image[sample] = _shade(normal, toward_eye, light, view.up, colors[owner, behind.astype(int)], 0.06)
 
 
 def _point_normals(x: np.ndarray, tri: np.ndarray) -> np.ndarray:

@@ -46,12 +46,12 @@ from sim.identify.report.takes import scenery
 from sim.identify.search.results import Result
 from sim.identify.search.search import BrokenSearch
 from sim.io import (
-    Recording,
+    Frames,
     RunFolder,
     RunFolderError,
     default_run_path,
     environment,
-    write_recording,
+    write_frames,
     write_report,
     write_scenery,
 )
@@ -177,7 +177,8 @@ class _RunInProgress:
         uncertainty = self.uncertainty(found, best) if after is not None else None
         there = self.linearised(found, uncertainty, best) if found is not None and after is not None else None
         numerics = self.numerics(there, uncertainty, best) if there is not None else None
-        left = self.residuals(problem.start if found is None or after is None else found.search.x)
+        x = problem.start if found is None or after is None else found.search.x
+        left = self.residuals(x)
         misfit = misfits(problem, best)
         if found is not None and after is not None:
             for note in notes_on(problem, found, uncertainty, misfit, self.limit, str(self.folder.path)):
@@ -188,11 +189,10 @@ class _RunInProgress:
         result = self.result(found, best, uncertainty, misfit, numerics, reference)
         result["residuals"] = {name: asdict(residual) for name, residual in left.items()}
         every = description.record_every
-        write_recording(self.folder.file(TRAJECTORY), **{
-            name: Recording(s.positions[every - 1 :: every], s.times[every - 1 :: every])
-            for name, s in best.items() if len(s.times) >= every
-        })  # fmt: skip
-        write_scenery(self.folder, scenery(problem))
+        recorded = {name: Frames(s.positions, s.times, s.body_q) for name, s in best.items() if len(s.times) >= every}
+        takes = {name: frames.every(every, first=every - 1) for name, frames in recorded.items()}
+        write_frames(self.folder.file(TRAJECTORY), takes)
+        write_scenery(self.folder, scenery(problem, x))
         expected = [
             e
             for e in problem.expectations
@@ -208,7 +208,7 @@ class _RunInProgress:
                 f"time in kernels, {self.profile.seconds:.2f} s of {self.profile.wall:.2f} s: {', '.join(most)}"
             )
         if description.report:
-            page = report_data(problem, result, before, after, self.folder.read_log(), self.notes, misfit)
+            page = report_data(problem, result, before, after, self.folder.read_log(), self.notes, misfit, x)
             write_report(self.folder.file(REPORT), page)
         self.folder.write_json(RESULT, result)
         return Outcome(self.folder.path, result, _status(result))

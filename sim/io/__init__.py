@@ -2,6 +2,11 @@
 
 from sim.io.export import export_run as export_run
 from sim.io.export import page as page
+from sim.io.moving import Body as Body
+from sim.io.moving import Frames as Frames
+from sim.io.moving import Rigid as Rigid
+from sim.io.moving import body as body
+from sim.io.moving import write_frames as write_frames
 from sim.io.player import COLORS as COLORS
 from sim.io.player import Layer as Layer
 from sim.io.player import Shape as Shape
@@ -32,9 +37,8 @@ from sim.io.run_folder import default_run_path as default_run_path
 from sim.io.run_folder import environment as environment
 from sim.io.run_folder import to_json as to_json
 from sim.io.run_folder import write_atomically as write_atomically
-from sim.io.scenery import Body as Body
 from sim.io.scenery import Scenery as Scenery
 from sim.io.scenery import Shown as Shown
-from sim.io.scenery import body as body
 from sim.io.scenery import load_run as load_run
+from sim.io.scenery import rigid_layer as rigid_layer
 from sim.io.scenery import write_scenery as write_scenery

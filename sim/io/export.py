@@ -8,8 +8,7 @@ from pathlib import Path
 
 from sim.io.formats import FORMATS
 from sim.io.formats.base import ExportJob
-from sim.io.gltf import finite_frames
-from sim.io.recording import Recording
+from sim.io.moving import Frames
 from sim.io.report import ReportData, write_report
 from sim.io.run_folder import RunFolderError
 from sim.io.scenery import Shown
@@ -74,10 +73,9 @@ def _places(run: Shown, kind: str, out: str | os.PathLike[str] | None, names: li
     return [place] if single else [folder / name for name in names]
 
 
-def _thinned(run: Shown, name: str, every: int) -> Recording:
+def _thinned(run: Shown, name: str, every: int) -> Frames:
     """The frames of an experiment that are wanted, up to where the simulation broke down."""
     whole = run.takes[name]
-    positions = finite_frames(whole.positions)[::every]
-    if not len(positions):
+    if not whole.finite_frames:
         raise RunFolderError(f"`{name}` has no finite frame: the simulation broke down", "there is nothing to export")
-    return Recording(positions, whole.time[::every][: len(positions)])
+    return whole.first(whole.finite_frames).every(every)

@@ -1,7 +1,8 @@
-"""glTF 2.0 in its binary form (.glb): bodies as morph targets that an animation blends from frame to frame.
+"""glTF 2.0 in its binary form (.glb): an animation of what particles carry, and of rigid bodies.
 
-Every frame but the first is a target (differences of positions and normals to the first), and the weights of two
-neighbouring ones cross-fade: viewers, Blender and game engines play it without anything else.
+What deforms is a mesh with morph targets: every frame but the first is one (differences of positions and normals to the
+first), and the weights of two neighbouring ones cross-fade.  A rigid body is a node whose translation and rotation are
+animated.  Viewers, Blender and game engines play both without anything else.
 Format: https://registry.khronos.org/glTF/specs/2.0/glTF-2.0.html
 """
 
@@ -13,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from sim.io.moving import STILL, Body, Frames, Rigid
 from sim.io.player import COLORS, Shape
-from sim.io.recording import Recording
-from sim.io.scenery import Body, Scenery
+from sim.io.scenery import Scenery
 
 FLOAT, UINT = 5126, 5125
 VERTICES, INDICES = 34962, 34963
@@ -23,29 +24,25 @@ POINTS, LINES, TRIANGLES = 0, 1, 4
 Y_UP = np.array([0.0, 1.0, 0.0])
 
 
-def glb(scenery: Scenery, experiment: str, take: Recording) -> bytes:
-    """One experiment as the bytes of a .glb.  take: positions of all particles (frames, n, 3) [m], all finite.
+def glb(scenery: Scenery, experiment: str, take: Frames) -> bytes:
+    """One experiment as the bytes of a .glb, from where everything is, all finite.
 
     The scene's up becomes the y axis, as glTF wants it; lengths stay metres, and times those of the simulation: a
     viewer that starts at 0 holds the first frame until its time has come.
     """
-    file = _File()
+    file = _File(experiment)
     times = take.time
-    animation: dict[str, Any] = {"name": experiment, "samplers": [], "channels": []}
     nodes = []
     for thing in scenery.bodies:
-        mesh = _body(file, thing, thing.at(take.positions))
-        nodes.append(file.node({"name": thing.name, "mesh": mesh}))
-        if len(times) > 1:
-            sampler = {"input": file.times(times), "output": file.fade(len(times)), "interpolation": "LINEAR"}
-            animation["channels"].append(
-                {"sampler": len(animation["samplers"]), "target": {"node": nodes[-1], "path": "weights"}}
-            )
-            animation["samplers"].append(sampler)
-    drawn = np.concatenate([thing.at(take.positions).reshape(-1, 3) for thing in scenery.bodies])
+        nodes.append(_deforming(file, thing, thing.over(take), times))
+    for rigid in scenery.rigid:
+        nodes += _rigid(file, rigid, take, COLORS["after"])
+    if scenery.joints is not None:
+        nodes += _rigid(file, scenery.joints, take, COLORS["joint"])
+    drawn = np.concatenate([thing.over(take).reshape(-1, 3) for thing in scenery.drawn])
     nodes += [_shape(file, shape, drawn) for shape in scenery.shapes.get(experiment, ())]
     root = file.node({"name": scenery.name, "children": nodes, "rotation": _turn_to_y(np.array(scenery.up)).tolist()})
-    animations = [animation] if animation["channels"] else []
+    animations = [file.animation] if file.animation["channels"] else []
     return file.bytes(
         {
             "scene": 0,
@@ -56,12 +53,13 @@ def glb(scenery: Scenery, experiment: str, take: Recording) -> bytes:
 
 
 class _File:
-    """A glTF under construction: its lists, and the one buffer that they point into."""
+    """A glTF under construction: its lists, its animation, and the one buffer that they point into."""
 
-    def __init__(self) -> None:
+    def __init__(self, experiment: str) -> None:
         self.buffer = bytearray()
+        self.animation: dict[str, Any] = {"name": experiment, "samplers": [], "channels": []}
         self.lists: dict[str, list[dict[str, Any]]] = {}
-        self._shared: dict[Any, int] = {}
+        self.shared: dict[Any, int] = {}
 
     def add(self, kind: str, entry: dict[str, Any]) -> int:
         """Appends to one of the lists; the index."""
@@ -73,8 +71,15 @@ class _File:
         """A node."""
         return self.add("nodes", entry)
 
+    def animate(self, node: int, path: str, times: int, output: int) -> None:
+        """Moves a node's `weights`, `translation` or `rotation`; times, output: accessors of its frames."""
+        sampler = {"input": times, "output": output, "interpolation": "LINEAR"}
+        target = {"node": node, "path": path}
+        self.animation["channels"].append({"sampler": len(self.animation["samplers"]), "target": target})
+        self.animation["samplers"].append(sampler)
+
     def accessor(self, values: np.ndarray, kind: str, target: int | None = None, bounds: bool = False) -> int:
-        """Numbers in the buffer; kind: `SCALAR` or `VEC3`; bounds: state the least and the largest."""
+        """Numbers in the buffer; kind: `SCALAR`, `VEC3` or `VEC4`; bounds: state the least and the largest."""
         data = np.ascontiguousarray(values, "<u4" if target == INDICES else "<f4")
         view: dict[str, Any] = {"buffer": 0, "byteOffset": len(self.buffer), "byteLength": data.nbytes}
         if target is not None:
@@ -95,23 +100,23 @@ class _File:
         return self.accessor(values, "VEC3", VERTICES, bounds)
 
     def times(self, times: np.ndarray) -> int:
-        """Times of the frames [s], shared by all bodies."""
-        if "times" not in self._shared:
-            self._shared["times"] = self.accessor(times, "SCALAR", bounds=True)
-        return self._shared["times"]
+        """Times of the frames [s], shared by all that moves."""
+        if "times" not in self.shared:
+            self.shared["times"] = self.accessor(times, "SCALAR", bounds=True)
+        return self.shared["times"]
 
     def fade(self, frames: int) -> int:
         """Weights of frames - 1 targets at each frame: frame k is target k - 1 alone.  Shared by all bodies."""
-        if "fade" not in self._shared:
+        if "fade" not in self.shared:
             weights = np.eye(frames)[:, 1:]
-            self._shared["fade"] = self.accessor(weights.reshape(-1), "SCALAR")
-        return self._shared["fade"]
+            self.shared["fade"] = self.accessor(weights.reshape(-1), "SCALAR")
+        return self.shared["fade"]
 
     def material(self, color: str) -> int:
         """A matt material of a colour `#rrggbb` that is seen from both sides."""
-        if color not in self._shared:
+        if color not in self.shared:
             rgb = [(int(color[i : i + 2], 16) / 255.0) ** 2.2 for i in (1, 3, 5)]  # glTF's factors are linear
-            self._shared[color] = self.add(
+            self.shared[color] = self.add(
                 "materials",
                 {
                     "name": color,
@@ -123,7 +128,7 @@ class _File:
                     },
                 },
             )
-        return self._shared[color]
+        return self.shared[color]
 
     def bytes(self, top: dict[str, Any]) -> bytes:
         """The finished file."""
@@ -147,7 +152,73 @@ class _File:
         )
 
 
-def _body(file: _File, thing: Body, places: np.ndarray) -> int:
+def _deforming(file: _File, thing: Body | Rigid, places: np.ndarray, times: np.ndarray) -> int:
+    """A node of places (frames, n, 3) that move on their own."""
+    node = file.node({"name": thing.name, "mesh": _mesh(file, thing, places, COLORS["after"])})
+    if len(times) > 1:
+        file.animate(node, "weights", file.times(times), file.fade(len(times)))
+    return node
+
+
+def _rigid(file: _File, rigid: Rigid, take: Frames, color: str) -> list[int]:
+    """A node for each body that something is drawn on, and one of the segments that link two bodies."""
+    ends = rigid.bodies[rigid.segments]
+    crossing = ends[:, 0] != ends[:, 1]
+    owners, inside = np.unique(rigid.bodies), rigid.segments[~crossing]
+    places = _by_owner(owners, rigid.bodies)
+    surfaces, lines = (_by_owner(owners, rigid.bodies[of[:, 0]]) for of in (rigid.triangles, inside))
+    index = np.zeros(len(rigid.points), np.int64)
+    for own in places:
+        index[own] = np.arange(len(own))
+    plain = not len(rigid.triangles) + len(rigid.segments)
+    nodes = []
+    for owner, own, faces, links in zip(owners.tolist(), places, surfaces, lines, strict=True):
+        if not (len(faces) or len(links) or plain):
+            continue
+        name = rigid.name if len(owners) == 1 else f"{rigid.name}.{owner}"
+        triangles, segments = index[rigid.triangles[faces]], index[inside[links]]
+        part = Rigid(name, rigid.bodies[own], rigid.points[own], triangles, segments)
+        poses = take.body_q[:, owner] if owner >= 0 else np.tile(STILL, (1, 1))
+        nodes.append(_posed(file, name, _shared_mesh(file, part, color), poses, take.time))
+    if crossing.any():
+        linked = Rigid(f"{rigid.name}.links", rigid.bodies, rigid.points, segments=rigid.segments[crossing])
+        nodes.append(_deforming(file, linked, linked.over(take), take.time))
+    return nodes
+
+
+def _shared_mesh(file: _File, part: Rigid, color: str) -> int:
+    """The mesh of what is on one body; bodies that look alike have one."""
+    key = (color, *(a.tobytes() for a in (part.points, part.triangles, part.segments)))
+    if key not in file.shared:
+        file.shared[key] = _mesh(file, part, part.points[None], color)
+    return file.shared[key]
+
+
+def _by_owner(owners: np.ndarray, bodies: np.ndarray) -> list[np.ndarray]:
+    """For each owner the places where it stands in `bodies`, in order."""
+    order = np.argsort(bodies, kind="stable")
+    return np.split(order, np.searchsorted(bodies[order], owners)[1:]) if len(owners) else []
+
+
+def _posed(file: _File, name: str, mesh: int, poses: np.ndarray, times: np.ndarray) -> int:
+    """A node with a mesh that moves with a body; poses: (frames, 7)."""
+    turns = _of_one_sign(poses[:, 3:] / np.linalg.norm(poses[:, 3:], axis=1, keepdims=True))
+    start = {"translation": poses[0, :3].tolist(), "rotation": turns[0].tolist()}
+    node = file.node({"name": name, "mesh": mesh, **start})
+    if len(poses) > 1:
+        file.animate(node, "translation", file.times(times), file.accessor(poses[:, :3], "VEC3"))
+        file.animate(node, "rotation", file.times(times), file.accessor(turns, "VEC4"))
+    return node
+
+
+def _of_one_sign(turns: np.ndarray) -> np.ndarray:
+    """The same rotations, neighbours less than a right angle apart as vectors of four: q and -q are the same, and
+    viewers differ in whether they blend the shorter way round."""
+    flips = np.where(np.sum(turns[1:] * turns[:-1], axis=1) < 0.0, -1.0, 1.0)
+    return turns * np.concatenate([[1.0], np.cumprod(flips)])[:, None]
+
+
+def _mesh(file: _File, thing: Body | Rigid, places: np.ndarray, color: str) -> int:
     """A mesh with places (frames, n, 3): its triangles, else its segments, and points where there is neither."""
     ends = thing.triangles if len(thing.triangles) else thing.segments
     used = np.unique(ends) if len(ends) else np.arange(places.shape[1])
@@ -156,7 +227,7 @@ def _body(file: _File, thing: Body, places: np.ndarray) -> int:
     x = places[:, used].astype(np.float32)
     attributes = {"POSITION": file.vertices(x[0])}
     targets = [{"POSITION": file.vertices(frame - x[0])} for frame in x[1:]]
-    primitive: dict[str, Any] = {"attributes": attributes, "material": file.material(COLORS["after"])}
+    primitive: dict[str, Any] = {"attributes": attributes, "material": file.material(color)}
     if len(thing.triangles):
         triangles = index[thing.triangles]
         normals = [_normals(frame, triangles) for frame in x]
@@ -252,9 +323,3 @@ def _turn_to_y(up: np.ndarray) -> np.ndarray:
         return np.array([1.0, 0.0, 0.0, 0.0])
     q = np.append(np.cross(up, Y_UP), 1.0 + up @ Y_UP)
     return q / np.linalg.norm(q)
-
-
-def finite_frames(positions: np.ndarray) -> np.ndarray:
-    """The frames (k, n, 3) before the first that is not finite: there the simulation broke down."""
-    whole = np.isfinite(positions).all(axis=(1, 2))
-    return positions if whole.all() else positions[: int(np.argmin(whole))]

@@ -1,7 +1,8 @@
 """What the report's 3-D player shows, as plain data: takes of several layers, and static shapes.
 
 The page draws with WebGL 2 and needs no library.  Positions travel as 16-bit integers on the bounding box of their
-layer (a resolution of 1/65534 of its size, so 15 micrometres per metre), base64 in the page.
+layer (a resolution of 1/65534 of its size, so 15 micrometres per metre), base64 in the page.  What is rigid travels
+once, with the poses of its bodies in every frame.
 """
 
 from __future__ import annotations
@@ -15,12 +16,18 @@ from typing import Any
 
 import numpy as np
 
-COLORS = {"target": "#e5487f", "before": "#e99a2c", "after": "#3f7ff0", "shape": "#9aa3b2", "goal": "#14966b"}
+from sim.io.moving import Rigid
+
+COLORS = {"target": "#e5487f", "before": "#e99a2c", "after": "#3f7ff0", "shape": "#9aa3b2", "goal": "#14966b",
+          "joint": "#b4552d"}  # fmt: skip
 """Colours of the usual layers, legible on light and on dark ground."""
 
 # Base64 text of all layers of a page; beyond it frames are left out evenly, so that a page still opens quickly.
 MAX_BYTES = 48_000_000
 _UNSEEN = 65535
+
+SAMPLED = 48
+"""Frames at which the places of rigid bodies are asked for, to find where the camera looks."""
 
 FAR = 3.0
 """How many times wider than the middle 98 % of its points a layer may be and still be shown whole."""
@@ -61,6 +68,9 @@ class Layer:
         trail: whether the paths of its points can be shown, up to the frame that is looked at.
         tints: what its surface can be coloured by.
         side: `before` or `after`: the half that it belongs to when the two are shown side by side; empty: both.
+        poses: (frames, bodies, 7), position [m] and quaternion x y z w: what moves rigidly.  `positions` are (1, n, 3)
+            then, each in the frame of the body `owners` (n,); -1 is the world, which stays.  Where a pose is NaN the
+            layer ends.
     """
 
     name: str
@@ -76,6 +86,8 @@ class Layer:
     trail: bool = False
     side: str = ""
     tints: Sequence[Tint] = ()
+    poses: np.ndarray | None = None
+    owners: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         positions = np.asarray(self.positions)
@@ -83,6 +95,8 @@ class Layer:
             raise ValueError(
                 f"layer `{self.name}`: positions have the shape {positions.shape}, expected (frames, n, 3)"
             )
+        if self.poses is not None:
+            self._check_poses(self.poses)
         if self.side not in ("", "before", "after"):
             raise ValueError(f"layer `{self.name}` is on the side `{self.side}`; there are `before` and `after`")
         for indices, width in ((self.triangles, 3), (self.segments, 2), (self.dots, 0)):
@@ -95,6 +109,37 @@ class Layer:
             if shape[0] and not 0 <= np.min(indices) <= np.max(indices) < positions.shape[1]:
                 raise ValueError(f"layer `{self.name}`: an index is outside of its {positions.shape[1]} points")
         _check_color(self.color)
+
+    def _check_poses(self, poses: np.ndarray) -> None:
+        """Raises ValueError where they do not fit."""
+        shape, points = np.shape(poses), np.shape(self.positions)
+        if len(shape) != 3 or shape[2] != 7 or not shape[0] or points[0] != 1 or self.trail:
+            raise ValueError(
+                f"layer `{self.name}`: poses have the shape {shape}, expected (frames, bodies, 7), with one frame of"
+                " positions and no trail"
+            )
+        owners = np.asarray(self.owners)
+        if owners.shape != points[1:2] or not -1 <= owners.min() <= owners.max() < shape[1]:
+            raise ValueError(f"layer `{self.name}`: its {points[1]} owners are not all numbers of {shape[1]} bodies")
+
+    @property
+    def frame_count(self) -> int:
+        """Number of frames."""
+        return len(self.positions) if self.poses is None else len(self.poses)
+
+    @property
+    def size(self) -> float:
+        """Bytes of base64 text."""
+        poses = 0 if self.poses is None else 4 * np.size(self.poses)
+        return 4 / 3 * (2 * np.size(self.positions) + poses)
+
+    def places(self) -> np.ndarray:
+        """Where its points are (frames, n, 3) [m]; of rigid bodies in some of the frames."""
+        positions = np.asarray(self.positions, np.float64)
+        if self.poses is None or self.owners is None:
+            return positions
+        some = np.unique(np.linspace(0, len(self.poses) - 1, SAMPLED).astype(int))
+        return Rigid(self.name, self.owners, positions[0]).at(np.asarray(self.poses, np.float64)[some])
 
 
 @dataclass(frozen=True)
@@ -142,7 +187,7 @@ class Take:
     up: Sequence[float] = (0.0, 1.0, 0.0)
 
     def __post_init__(self) -> None:
-        frames = max((len(layer.positions) for layer in self.layers), default=1)
+        frames = max((layer.frame_count for layer in self.layers), default=1)
         if len(self.times) != frames:
             raise ValueError(f"take `{self.name}`: {len(self.times)} times for {frames} frames")
         steps = np.diff(np.asarray(self.times, dtype=np.float64))
@@ -153,7 +198,7 @@ class Take:
 def player_data(takes: Sequence[Take], max_bytes: int = MAX_BYTES) -> list[dict[str, Any]]:
     """The takes as JSON-ready dicts.  If they would pass `max_bytes` of text, only every k-th frame is kept."""
     layers = list(chain.from_iterable(take.layers for take in takes))
-    total = sum(np.asarray(layer.positions).size * 2 * 4 / 3 for layer in layers)
+    total = sum(layer.size for layer in layers)
     stride = max(1, int(np.ceil(total / max_bytes)))
     return [_take_data(take, stride) for take in takes]
 
@@ -188,7 +233,7 @@ def _take_data(take: Take, stride: int) -> dict[str, Any]:
 
 
 def _layer_data(layer: Layer, stride: int) -> dict[str, Any]:
-    positions = np.asarray(layer.positions, dtype=np.float64)[::stride]
+    positions = np.asarray(layer.positions, dtype=np.float64)[:: stride if layer.poses is None else 1]
     finite: np.ndarray = np.all(np.isfinite(positions), axis=2)
     if layer.triangles is not None or layer.segments is not None:
         whole: np.ndarray = np.all(finite, axis=1)
@@ -218,6 +263,23 @@ def _layer_data(layer: Layer, stride: int) -> dict[str, Any]:
         "trail": bool(layer.trail),
         "side": layer.side,
         "tints": [_tint_data(tint) for tint in layer.tints],
+        **_poses_data(layer, stride),
+    }
+
+
+def _poses_data(layer: Layer, stride: int) -> dict[str, Any]:
+    """Of a rigid layer its poses, and what they say of its frames."""
+    if layer.poses is None:
+        return {}
+    poses = np.asarray(layer.poses, dtype=np.float64)[::stride]
+    whole: np.ndarray = np.all(np.isfinite(poses), axis=(1, 2))
+    count = len(whole) if whole.all() else int(np.argmin(whole))
+    return {
+        "frames": count,
+        "static": len(layer.poses) == 1,
+        "bodies": poses.shape[1],
+        "poses": _base64(poses[:count].astype("<f4")),
+        "owners": _base64(np.asarray(layer.owners).astype("<i4")),
     }
 
 
@@ -246,7 +308,7 @@ def _view_box(take: Take) -> tuple[np.ndarray, np.ndarray]:
     """
     corners = list(_sphere_corners(take))
     for layer in take.layers:
-        points = np.asarray(layer.positions, dtype=np.float64).reshape(-1, 3)
+        points = layer.places().reshape(-1, 3)
         points = points[np.isfinite(points).all(axis=1)]
         if len(points):
             whole, middle = np.percentile(points, [0, 100], axis=0), np.percentile(points, [1, 99], axis=0)

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sim.geometry.raster import Ball, Camera, frame_camera, render
+from sim.geometry.raster import Ball, Camera, Color, frame_camera, render
 from sim.io.gltf import plane_axes, sphere_mesh
-from sim.io.recording import Recording
+from sim.io.moving import Drawn, Frames
+from sim.io.player import COLORS
 from sim.io.run_folder import RunFolderError
-from sim.io.scenery import Body, Scenery, Shown
+from sim.io.scenery import Shown
+
+UNPAINTED: Color = (np.nan, np.nan, np.nan)
 
 FASTEST = 60.0
 """Frames per second of a film at most."""
 
 
-def pictures(run: Shown, experiment: str, take: Recording, size: tuple[int, int]) -> Iterator[np.ndarray]:
+def pictures(run: Shown, experiment: str, take: Frames, size: tuple[int, int]) -> Iterator[np.ndarray]:
     """A picture (height, width, 3) uint8 for each frame of `take`; size: (width, height) in pixels."""
     scenery = run.scenery
     up = np.asarray(scenery.up, np.float64)
-    places = np.concatenate([b.at(take.positions) for b in scenery.bodies], axis=1)
+    joint = _rgb(COLORS["joint"])
+    moving = [(thing, thing.over(take), joint if thing is scenery.joints else UNPAINTED) for thing in scenery.drawn]
+    places = np.concatenate([x for _, x, _ in moving], axis=1)
     extent = float(np.linalg.norm(np.ptp(places.reshape(-1, 3), axis=0)))
     spheres = [
         Ball(_triple(s.center), s.radius, _rgb(s.color))
@@ -34,12 +39,11 @@ def pictures(run: Shown, experiment: str, take: Recording, size: tuple[int, int]
     camera = _camera(places, spheres, up)
     ground = float((places @ up).min()) - 0.01 * extent
     targets = [recording.sample(take.time) for recording in scenery.targets.get(experiment, {}).values()]
-    for k, positions in enumerate(take.positions):
-        x, triangles = _solid(scenery, positions, 0.006 * extent)
+    for k in range(take.frame_count):
+        x, triangles, paint = _solid([(thing, x[k], color) for thing, x, color in moving], 0.006 * extent)
         seen = np.concatenate([target[k] for target in targets]) if targets else np.zeros((0, 3))
-        yield render(
-            x, triangles, size, camera, spheres=spheres, ground=ground, markers=seen[np.isfinite(seen).all(axis=1)]
-        )
+        seen = seen[np.isfinite(seen).all(axis=1)]
+        yield render(x, triangles, size, camera, spheres=spheres, ground=ground, markers=seen, paint=paint)
 
 
 def _camera(places: np.ndarray, spheres: list[Ball], up: np.ndarray) -> Camera:
@@ -52,19 +56,22 @@ def _camera(places: np.ndarray, spheres: list[Ball], up: np.ndarray) -> Camera:
     return frame_camera(np.concatenate(box), one + 0.7 * other + 0.3 * up, _triple(up), margin=1.05)
 
 
-def _solid(scenery: Scenery, positions: np.ndarray, thickness: float) -> tuple[np.ndarray, np.ndarray]:
-    """All bodies as one mesh: surfaces as they are, links as rods, loose points as beads of a thickness [m]."""
-    points, triangles, count = [], [], 0
-    for b in scenery.bodies:
-        x = b.at(positions)
+def _solid(
+    moving: Sequence[tuple[Drawn, np.ndarray, Color]], thickness: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """All that is drawn, with its places and its color, as one mesh: points, triangles and their colors; surfaces as
+    they are, links as rods, loose points as beads of a thickness [m]."""
+    points, triangles, paint, count = [], [], [], 0
+    for b, x, color in moving:
         for part, faces in _parts(b, x, thickness):
             points.append(part)
             triangles.append(faces + count)
+            paint.append(np.tile(color, (len(faces), 1)))
             count += len(part)
-    return np.concatenate(points), np.concatenate(triangles)
+    return np.concatenate(points), np.concatenate(triangles), np.concatenate(paint)
 
 
-def _parts(b: Body, x: np.ndarray, thickness: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+def _parts(b: Drawn, x: np.ndarray, thickness: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     if len(b.triangles):
         yield x, b.triangles
     if len(b.segments):

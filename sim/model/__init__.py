@@ -11,6 +11,7 @@ from sim.model.fields import MODEL_FIELDS as MODEL_FIELDS
 from sim.model.fields import STATE_FIELDS as STATE_FIELDS
 from sim.model.fields import Field as Field
 from sim.model.groups import Attachment as Attachment
+from sim.model.groups import BodyGroup as BodyGroup
 from sim.model.groups import Group as Group
 from sim.model.groups import Joint as Joint
 from sim.model.groups import Plane as Plane
@@ -21,3 +22,4 @@ from sim.model.kinematics import eval_ik as eval_ik
 from sim.model.materials import Materials as Materials
 from sim.model.model import Model as Model
 from sim.model.state import State as State
+from sim.model.visuals import Visual as Visual

@@ -24,6 +24,7 @@ from sim.model.fields import MODEL_FIELDS
 from sim.model.groups import Attachment, BodyGroup, Group, Joint, Shape
 from sim.model.materials import Materials
 from sim.model.state import State
+from sim.model.visuals import Visual
 
 
 class Model:
@@ -33,7 +34,7 @@ class Model:
     compliances and all other derived arrays follow at the next `refresh`, which `state` and the solvers call; writing
     to derived arrays is of no use.
     constraint_sets: name of the constraint -> its constraints; groups: label -> points of an object;
-    bodies: label -> its rigid bodies; joints: label -> the joint.
+    bodies: label -> its rigid bodies; joints: label -> the joint; visuals: what is drawn of bodies.
     device, dtype (float32 or float64), requires_grad: of all arrays.  in_air: has any object a drag?  in_wind: have
     faces of any?
     worlds: how many copies of everything there are, see `ModelBuilder.replicate`.
@@ -54,6 +55,7 @@ class Model:
         in_wind: bool = False,
         bodies: dict[str, BodyGroup] | None = None,
         joints: dict[str, Joint] | None = None,
+        visuals: Sequence[Visual] = (),
     ) -> None:
         self.__dict__.update(arrays)
         self.device: Device = make.device
@@ -61,7 +63,7 @@ class Model:
         self.requires_grad: bool = make.requires_grad
         self.materials, self.constraint_sets, self.groups = materials, constraint_sets, groups
         self.shapes, self.attachments, self.in_air, self.worlds = shapes, attachments, in_air, worlds
-        self.in_wind, self.bodies, self.joints = in_wind, bodies or {}, joints or {}
+        self.in_wind, self.bodies, self.joints, self.visuals = in_wind, bodies or {}, joints or {}, list(visuals)
         self._derivations = list(derivations)
         self._recorded: Bookmark | None = None  # on a tape: derived data is recorded before it
         self._captured: weakref.ref[Graph] | None = None  # the graph in which derived data was captured last
@@ -245,4 +247,5 @@ class Model:
 
     def __repr__(self) -> str:
         sets = ", ".join(f"{s.count} {name}" for name, s in self.constraint_sets.items())
-        return f"Model({self.particle_count} particles; {sets or 'no constraints'}; {self.dtype} on {self.device})"
+        movers = f"{self.particle_count} particles" + f", {self.body_count} bodies" * bool(self.body_count)
+        return f"Model({movers}; {sets or 'no constraints'}; {self.dtype} on {self.device})"

@@ -11,7 +11,8 @@ from problem_scenes import ROPE, SHEET, write_scene, write_target
 import sim.io.video
 from sim.cli import main
 from sim.io import Recording, Shape, load_recording
-from sim.io.gltf import _turn_to_y, finite_frames, glb, plane_axes, sphere_mesh
+from sim.io.gltf import _turn_to_y, glb, plane_axes, sphere_mesh
+from sim.io.moving import Frames
 from sim.io.scenery import Body, Scenery, body, find_run, load_run, read_scenery
 from sim.io.video import _parts
 
@@ -46,9 +47,7 @@ def moving(frames=5, seed=0):
         body("line", np.arange(4, 7), segments=np.array([[0, 1], [1, 2]])),
         body("dust", np.arange(7, 9)),
     ]
-    return bodies, Recording(
-        x + np.sin(np.arange(frames))[:, None, None] * x[:, :, ::-1], 0.1 * (1 + np.arange(frames))
-    )
+    return bodies, Frames(x + np.sin(np.arange(frames))[:, None, None] * x[:, :, ::-1], 0.1 * (1 + np.arange(frames)))
 
 
 # ------------------------------------------------------------------------------------------------ glTF
@@ -139,14 +138,24 @@ def test_sphere_mesh_is_closed_and_looks_outward():
 def test_frames_after_a_breakdown_are_left_out():
     x = np.ones((5, 2, 3))
     x[3, 1, 2] = np.nan
-    assert len(finite_frames(x)) == 3 and len(finite_frames(x[:3])) == 3
+    time, poses = np.arange(5.0), np.ones((5, 1, 7))
+    assert Frames(x, time).finite_frames == 3 and Frames(x[:3], time[:3]).finite_frames == 3
+    poses[2, 0, 6] = np.nan
+    assert Frames(x, time, poses).finite_frames == 2
 
 
 # ------------------------------------------------------------------------------------------------ the folder of a run
 def test_scenery_survives_its_file():
     bodies, take = moving()
     shapes = {"a": [Shape("sphere", (1, 2, 3), radius=0.5, name="ball")], "b": []}
-    before = Scenery("s", bodies, (0, 0, 1), shapes, {"m": body("m", np.array([1, 3]))}, {"a": {"m": take}})
+    before = Scenery(
+        "s",
+        bodies,
+        (0, 0, 1),
+        shapes,
+        {"m": body("m", np.array([1, 3]))},
+        {"a": {"m": Recording(take.positions, take.time)}},
+    )
     after = read_scenery(before.arrays())
     assert after.name == "s" and after.up == (0, 0, 1) and [b.name for b in after.bodies] == ["square", "line", "dust"]
     assert after.shapes["a"][0].radius == 0.5 and after.shapes["b"] == []

@@ -26,7 +26,7 @@ from sim.core.lang.frontend.tracer import trace_function
 from sim.core.lang.ir.core import Func, emit
 from sim.core.lang.ir.inline import inline
 from sim.core.lang.ir.table import OPS
-from sim.core.lang.types import SCALARS, ArrayType, Scalar, array_type, bool_, has_float
+from sim.core.lang.types import SCALARS, ArrayType, Scalar, array_type, bool_, float16, has_float
 from sim.core.runtime.launch.kernel import Kernel
 from sim.model.energy import make_energy, make_force
 from sim.model.kinematics import kinematic_kernels
@@ -169,19 +169,24 @@ def row_kernel(name: str, kind: Scalar) -> Func:
     return renamed(kernel([array_type(out), *types], fill), f"{name}_{kind}")
 
 
-def cast_kernel(source: Scalar) -> Func:
+def cast_kernel(source: Scalar, name: str = "cast") -> Func:
+    """name: or "reinterpret", to the types of the same size."""
+    targets = [s for s in SCALARS if name == "cast" or (s.size == source.size and s is not bool_)]
+
     def fill(b, x, *outs):
         i = b.tid(0)
         value = b.load(x, [i], [0])[0]
         for y in outs:
-            b.store(y, [i], [0], [emit("cast", value, type=y.type.dtype)])
+            b.store(y, [i], [0], [emit(name, value, type=y.type.dtype)])
 
-    return renamed(kernel([array_type(source), *map(array_type, SCALARS)], fill), f"cast_{source}")
+    return renamed(kernel([array_type(source), *map(array_type, targets)], fill), f"{name}_{source}")
 
 
 @cache
 def rows() -> Batch:
-    return Batch([*(row_kernel(*case) for case in CASES), *map(cast_kernel, SCALARS)])
+    return Batch(
+        [*(row_kernel(*case) for case in CASES), *map(cast_kernel, SCALARS), cast_kernel(float16, "reinterpret")]
+    )
 
 
 CHUNKS = 6

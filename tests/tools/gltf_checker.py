@@ -6,7 +6,8 @@ import struct
 import numpy as np
 
 TYPES = {5126: np.dtype("<f4"), 5125: np.dtype("<u4")}
-WIDTH = {"SCALAR": 1, "VEC3": 3}
+WIDTH = {"SCALAR": 1, "VEC3": 3, "VEC4": 4}
+ANIMATED = {"translation": "VEC3", "rotation": "VEC4"}
 DRAWN = {0: 1, 1: 2, 4: 3}  # vertices of a point, a line, a triangle
 
 
@@ -110,9 +111,17 @@ class Glb:
             times, output = self.read(sampler["input"]), self.read(sampler["output"])
             assert (np.diff(times) > 0).all() and times[0] >= 0
             assert "min" in self.list("accessors")[sampler["input"]]
-            assert channel["target"]["path"] == "weights"
-            node = self.list("nodes")[channel["target"]["node"]]
-            assert len(output) == len(times) * len(self.list("meshes")[node["mesh"]]["weights"])
+            assert sampler["interpolation"] == "LINEAR"
+            path, node = channel["target"]["path"], self.list("nodes")[channel["target"]["node"]]
+            if path == "weights":
+                assert len(output) == len(times) * len(self.list("meshes")[node["mesh"]]["weights"])
+            else:
+                assert self.list("accessors")[sampler["output"]]["type"] == ANIMATED[path] and len(output) == len(times)
+            if path == "rotation":
+                assert np.abs(np.linalg.norm(output, axis=1) - 1).max() < 1e-6
+                assert (np.sum(output[1:] * output[:-1], axis=1) >= 0).all()  # the shorter way round
+        targets = [tuple(channel["target"].values()) for channel in animation["channels"]]
+        assert len(targets) == len(set(targets))
 
     def places(self, name, time):
         """Positions (n, 3) of the vertices of a node in its parent's frame, at a time of the animation, as a viewer
@@ -123,12 +132,29 @@ class Glb:
         mesh = self.list("meshes")[node["mesh"]]
         (primitive,) = mesh["primitives"]
         x = self.read(primitive["attributes"]["POSITION"]).astype(float)
+        pose = {"translation": [0, 0, 0], "rotation": [0, 0, 0, 1], **node}
         for animation in self.list("animations"):
             for channel in animation["channels"]:
                 if channel["target"]["node"] == k:
                     sampler = animation["samplers"][channel["sampler"]]
-                    times = self.read(sampler["input"])
-                    weights = self.read(sampler["output"]).reshape(len(times), -1)
-                    for target, column in zip(primitive["targets"], weights.T, strict=True):
-                        x = x + np.interp(time, times, column) * self.read(target["POSITION"])
-        return x * node.get("scale", [1, 1, 1]) + node.get("translation", [0, 0, 0])
+                    times, output = self.read(sampler["input"]), self.read(sampler["output"])
+                    if channel["target"]["path"] == "weights":
+                        weights = output.reshape(len(times), -1)
+                        for target, column in zip(primitive["targets"], weights.T, strict=True):
+                            x = x + np.interp(time, times, column) * self.read(target["POSITION"])
+                    else:
+                        pose[channel["target"]["path"]] = blend(time, times, output.astype(float))
+        x = x * node.get("scale", [1, 1, 1])
+        u, w = np.array(pose["rotation"][:3]), pose["rotation"][3]
+        return x + 2 * np.cross(u, np.cross(u, x) + w * x) + pose["translation"]
+
+
+def blend(time, times, values):
+    """Between two frames: vectors on the straight line, quaternions on the great circle."""
+    k = int(np.clip(np.searchsorted(times, time, side="right") - 1, 0, max(len(times) - 2, 0)))
+    share = float(np.clip((time - times[k]) / (times[k + 1] - times[k]), 0, 1))
+    a, b = values[k : k + 2]
+    angle = np.arccos(np.clip(a @ b, -1, 1)) if len(a) == 4 else 0.0
+    if angle < 1e-6:
+        return (1 - share) * a + share * b
+    return (np.sin((1 - share) * angle) * a + np.sin(share * angle) * b) / np.sin(angle)

@@ -38,6 +38,8 @@ def _run(options: argparse.Namespace) -> int:
         ("colours", lambda row: str(row[1]["colors"])),
     )
     print_columns("points", facts["points"].items(), ("", lambda row: row[0]), ("count", lambda row: str(row[1])))
+    if facts["bodies"]:
+        print_columns("bodies", facts["bodies"].items(), ("", lambda row: row[0]), ("count", lambda row: str(row[1])))
     print_columns(
         "experiments",
         facts["experiments"].items(),
@@ -127,6 +129,7 @@ def describe(problem: Problem) -> dict[str, Any]:
     return {
         "scene": problem.description.name,
         "points": points,
+        "bodies": {name: group.count for name, group in model.bodies.items()},
         "constraints": {name: {"count": s.count, "colors": s.color_count} for name, s in model.constraint_sets.items()},
         "experiments": {e.name: {
             "frames": e.schedule.frames, "steps": e.schedule.steps, "dt": e.schedule.dt,

@@ -76,6 +76,8 @@ def apply(name: str, args: Sequence[Any], kind: Scalar) -> Any:
     """One primitive on NumPy scalars; the result has type `kind`."""
     if name == "cast":
         return convert(args[0], kind)
+    if name == "reinterpret":
+        return np.asarray(args[0]).view(kind.np)[()]
     return np.asarray(OPS[name].numpy(*args)).astype(kind.np)[()]
 
 

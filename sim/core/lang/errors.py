@@ -53,7 +53,11 @@ class RefusedName:
     def _sim_type_(self) -> NoReturn:
         self._refuse()
 
-    __call__ = __getitem__ = __setitem__ = __iter__ = __enter__ = _refuse
+    def __getitem__(self, item: Any) -> RefusedName:
+        """As an annotation, `array[bfloat16]`: refused where it is used."""
+        return RefusedName(self._name, self._why)
+
+    __call__ = __setitem__ = __iter__ = __enter__ = _refuse
 
     def __getattr__(self, name: str) -> NoReturn:
         if name[0] == "_":

@@ -64,6 +64,8 @@ def reference(value: Type) -> Reference:
 def indexed_array_type(dtype: Any, ndim: int = 1) -> IndexedArrayType:
     """The one type of arrays of these that are seen through indices."""
     plain = array_type(dtype, ndim)
+    if not isinstance(plain, ArrayType):  # left open, or not supported
+        return plain
     made: IndexedArrayType = _interned.setdefault(("indexed", plain), IndexedArrayType(plain.dtype, plain.ndim))
     return made
 

@@ -133,17 +133,28 @@ class Experiment:
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """What one experiment does: positions (frames, points, 3) [m] of all points at `times` [s]; `start` at t = 0."""
+    """What one experiment does: positions (frames, points, 3) [m] of all points at `times` [s]; `start` at t = 0.
+
+    body_q: poses (frames, bodies, 7) of the origins of all bodies; body_start (bodies, 7) at t = 0.
+    """
 
     experiment: Experiment
     times: np.ndarray
     positions: np.ndarray
     start: np.ndarray
+    body_q: np.ndarray
+    body_start: np.ndarray
+
+    @property
+    def poses_from_start(self) -> np.ndarray:
+        """Poses (frames + 1, bodies, 7): at t = 0, then those of the frames."""
+        return np.concatenate([self.body_start[None], self.body_q])
 
     def __repr__(self) -> str:
+        bodies = f" and {self.body_start.shape[0]} bodies" if self.body_start.size else ""
         return (
-            f"Simulation({self.experiment.name}: {len(self.times)} frames of {self.start.shape[0]} points, up to"
-            f" t={self.times[-1]:g} s)"
+            f"Simulation({self.experiment.name}: {len(self.times)} frames of {self.start.shape[0]} points{bodies},"
+            f" up to t={self.times[-1]:g} s)"
         )
 
 

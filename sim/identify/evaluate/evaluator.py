@@ -76,10 +76,10 @@ class Evaluator:
         with self.materials.kept():
             for group in self.groups(experiments):
                 self.materials.write(group[0], values)
-                positions = self._points(self.rollout(group[0].schedule)).numpy()
-                start = self._points(self.model).numpy().astype(np.float64)
+                made = self.rollout(group[0].schedule)
                 for e in group:
-                    out[e.name] = Simulation(e, e.schedule.times, np.array(positions, dtype=np.float64), start)
+                    frames, start = self._seen(made), self._seen(self.model)
+                    out[e.name] = Simulation(e, e.schedule.times, frames[0], start[0], frames[1], start[1])
         return {e.name: out[e.name] for e in experiments}
 
     def states(self, values: Values, experiments: Sequence[Experiment], count: int) -> Iterator[tuple[float, State]]:
@@ -207,6 +207,11 @@ class Evaluator:
     def _points(self, of: Model | State | Trajectory) -> array:
         """Positions of particles and sites."""
         return point_positions(self.model, of.particle_q, of.body_q)
+
+    def _seen(self, of: Model | Trajectory) -> tuple[np.ndarray, np.ndarray]:
+        """Positions of particles and sites, and poses of bodies."""
+        q, body_q = self._points(of), of.body_q
+        return q.numpy().astype(np.float64), body_q.numpy().astype(np.float64)
 
     @property
     def _touched(self) -> list[array]:

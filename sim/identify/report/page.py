@@ -43,14 +43,16 @@ def report_data(
     log: Sequence[Mapping[str, Any]],
     notes: Sequence[str],
     misfit: Sequence[Misfit] = (),
+    found: np.ndarray | None = None,
 ) -> ReportData:
     """The report of a run.  before, after: simulations at the start and at what was found (None: nothing was sought);
-    result: what stands in result.json; log: the entries of log.jsonl; misfit: of the better simulation."""
+    result: what stands in result.json; log: the entries of log.jsonl; misfit: of the better simulation; found: the
+    coordinates of `after`."""
     status = {"interrupted": "interrupted", "non_finite": "failed"}.get(result["stopped_because"], "")
     return ReportData(
         title=problem.description.name, about=problem.description.about,
         highlights=_highlights(result), summary=_summary(result),
-        takes=takes(problem, before, after), tracks=tracks(problem, before, after),
+        takes=takes(problem, before, after, found), tracks=tracks(problem, before, after),
         curves=_curves(problem, result, log), parameters=_parameters(problem, result),
         starts=_starts(result), horizons=_horizons(result), results=_results(problem, result),
         expectations=[_expectation(problem, row) for row in result["expect"]],
@@ -229,6 +231,7 @@ def _facts(problem: Problem, result: Mapping[str, Any]) -> list[tuple[str, str]]
         ("started", result["started"].replace("T", " ").replace("+00:00", " UTC")),
         ("wall time", _seconds(result["wall_s"])),
         ("points", f"{problem.model.particle_count}"),
+        *([("bodies", f"{problem.model.body_count}")] if problem.model.body_count else []),
         ("constraints", sets or "none"),
         ("steps", f"{schedule.steps} of {schedule.dt:.4g} s"),
         ("device", f"{result['device']}, {result['dtype']}"),

@@ -3,34 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
 from sim.identify.data.experiments import Experiment, Markers, Simulation
 from sim.identify.losses.terms.base import trajectory_terms
 from sim.identify.problem import Problem
-from sim.io import COLORS, Body, Layer, Recording, Scenery, Shape, Take, Tint, body
+from sim.identify.report.rigid import body_labels, joined, joint_marks, rigid_bodies
+from sim.io import COLORS, Body, Layer, Recording, Rigid, Scenery, Shape, Take, Tint, body, rigid_layer
 from sim.model import Sphere
 
 Simulations = Mapping[str, Simulation]
 
 
-def takes(problem: Problem, before: Simulations, after: Simulations | None) -> list[Take]:
+def takes(
+    problem: Problem, before: Simulations, after: Simulations | None, found: np.ndarray | None = None
+) -> list[Take]:
     """What the player shows of each experiment: targets and goals, the start, and what was found.
 
-    The first frame is the state at t = 0, frame k after it the state at k / fps.
+    The first frame is the state at t = 0, frame k after it the state at k / fps.  found: the coordinates of `after`.
     """
     up = _up(problem).tolist()
     bodies = [_without_inside(b) for b in _drawn(problem)]
     tints = _tints(problem, bodies)
+    simulated = partial(_simulated, bodies)
     out = []
     for e in problem.experiments:
-        first = before[e.name]
+        first, rigid = before[e.name], _rigid(problem, None, e)
         if after is None:
-            last, side, layers = first, "", [_bodies(bodies, "simulation", first, "")]
+            last, side = first, ""
+            layers = simulated(*rigid, "simulation", first, "")
         else:
             last, side = after[e.name], "after"
-            layers = [_bodies(bodies, "before", first, "before"), _bodies(bodies, "after", last, "after", tints)]
+            layers = simulated(*rigid, "before", first, "before")
+            layers += simulated(*_rigid(problem, found, e), "after", last, "after", tints)
+        layers += _sites(problem, last, side)
         for name, target in e.targets.items():
             unseen = np.full((problem.markers[name].count, 3), np.nan)
             seen = _from_start(unseen if target.start is None else target.start, target.positions)
@@ -43,6 +51,15 @@ def takes(problem: Problem, before: Simulations, after: Simulations | None) -> l
         times = np.concatenate([[0.0], e.schedule.times]).tolist()
         out.append(Take(e.name, layers, _shapes(problem, e.settings), times, up))
     return out
+
+
+def _sites(problem: Problem, simulation: Simulation, side: str) -> list[Layer]:
+    """The sites of bodies, for those who want to see them."""
+    count = problem.model.particle_count
+    if problem.model.point_count == count:
+        return []
+    path, color = _from_start(simulation.start[count:], simulation.positions[:, count:]), COLORS[side or "after"]
+    return [Layer("sites", path, point_size=5, color=color, visible=False, trail=True, side=side)]
 
 
 def _goals(problem: Problem, e: Experiment, before: Simulation, after: Simulation | None) -> list[Layer]:
@@ -69,6 +86,29 @@ def _followed(markers: Markers, simulation: Simulation) -> np.ndarray:
 def _from_start(start: np.ndarray, positions: np.ndarray) -> np.ndarray:
     """Frames (k + 1, n, 3) from the one at t = 0 (n, 3) and those after it (k, n, 3)."""
     return np.concatenate([start[None], positions])
+
+
+def _simulated(
+    bodies: list[Body],
+    rigid: list[Rigid],
+    joints: Rigid | None,
+    name: str,
+    simulation: Simulation,
+    side: str,
+    tints: Sequence[Tint] = (),
+) -> list[Layer]:
+    """All that a simulation moves: what deforms, rigid bodies, joints."""
+    layers = [_bodies(bodies, name, simulation, side, tints)] if bodies else []
+    look = {"side": side, "opacity": 0.3 if side == "before" else 1.0}
+    poses = simulation.poses_from_start
+    if rigid:
+        title = f"{name}, bodies" if bodies else name
+        layers.append(rigid_layer(title, joined(name, rigid), poses, color=COLORS[side or "after"], **look))
+    if joints is not None:
+        layers.append(
+            rigid_layer(f"{name}, joints" if side else "joints", joints, poses, color=COLORS["joint"], **look)
+        )
+    return layers
 
 
 def _bodies(bodies: list[Body], name: str, simulation: Simulation, side: str, tints: Sequence[Tint] = ()) -> Layer:
@@ -110,7 +150,7 @@ def _tints(problem: Problem, bodies: list[Body]) -> list[Tint]:
         if elements is None or len(elements) != len(values) or np.ptp(values) == 0.0:
             continue
         log = p.transform.name == "log"
-        at_points = _mean_at_points(np.log(values) if log else values, elements, problem.model.particle_count)
+        at_points = _mean_at_points(np.log(values) if log else values, elements, problem.model.point_count)
         places = np.concatenate([np.einsum("nk,nk->n", b.weights, at_points[b.points]) for b in bodies])
         name = p.name.partition(".")[0] if p.per == "region" else p.name
         out.append(
@@ -137,14 +177,26 @@ def _without_inside(b: Body) -> Body:
     return Body(b.name, b.points[used], b.weights[used], triangles.reshape(-1, 3), segments.reshape(-1, 2))
 
 
-def scenery(problem: Problem) -> Scenery:
-    """What a run's folder keeps to show it later without its model."""
+def _rigid(problem: Problem, x: np.ndarray | None, e: Experiment) -> tuple[list[Rigid], Rigid | None]:
+    """What is drawn on bodies, and marks of joints, with the values of an experiment at coordinates x (default: the
+    start)."""
+    model = problem.model
+    if not model.body_count and not model.visuals:
+        return [], None
+    with problem.holding(problem.start if x is None else x, e):
+        rigid = rigid_bodies(model)
+        return rigid, joint_marks(model, rigid)
+
+
+def scenery(problem: Problem, found: np.ndarray | None = None) -> Scenery:
+    """What a run's folder keeps to show it later without its model; found: coordinates of what was found."""
     markers = {name: Body(name, *m.table) for name, m in problem.markers.items()}
     targets = {
         e.name: {name: Recording(t.positions, e.schedule.times) for name, t in e.targets.items()}
         for e in problem.experiments
     }
     x, y, z = _up(problem).tolist()
+    rigid, joints = _rigid(problem, found, problem.experiments[0])
     return Scenery(
         problem.description.name,
         _drawn(problem),
@@ -152,6 +204,9 @@ def scenery(problem: Problem) -> Scenery:
         {e.name: _shapes(problem, e.settings) for e in problem.experiments},
         markers,
         targets,
+        rigid,
+        joints,
+        body_labels(problem.model),
     )
 
 
@@ -166,9 +221,7 @@ def _drawn(problem: Problem) -> list[Body]:
         if group.surface is not None:
             carrier = group.surface.embedding
             out.append(Body(name, carrier.points + group.start, carrier.weights, group.surface.triangles))
-        elif group.kind == "sites":
-            out.append(body(name, group.points, segments=group.edges - group.start))
-        else:
+        elif group.kind != "sites":  # what they are on is drawn
             out.append(body(name, group.points, group.triangles - group.start, links[own] - group.start))
         links = links[~own]
         free[group.points] = False

@@ -146,6 +146,23 @@ function uniqueEdges(triangles) {
   return new Uint32Array([...seen.values()].flat());
 }
 
+const WORLD = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]]; // the pose of what stays, as below
+
+// The pose between two poses (x, y, z, then a quaternion x, y, z, w) that lie at `a` and `b` in an array, as a matrix of
+// three rows: turned the shorter way round.
+function poseBetween(poses, a, b, weight) {
+  const mix = (i) => poses[a + i] + weight * (poses[b + i] - poses[a + i]);
+  let sign = 0;
+  for (let i = 3; i < 7; i++) sign += poses[a + i] * poses[b + i];
+  const turn = [3, 4, 5, 6].map((i) => (1 - weight) * poses[a + i] + weight * (sign < 0 ? -1 : 1) * poses[b + i]);
+  const size = Math.hypot(...turn) || 1, [x, y, z, w] = turn.map((v) => v / size);
+  return [
+    [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w), mix(0)],
+    [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w), mix(1)],
+    [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y), mix(2)],
+  ];
+}
+
 const UNSEEN = 65535, MOST_TRAIL = 100000; // segments of a trail; beyond it frames are left out
 
 // One layer: its quantised frames, and buffers that hold the frame last asked for.
@@ -160,6 +177,9 @@ class LayerGeometry {
     this.position = new Float32Array(3 * layer.points);
     this.normal = new Float32Array(this.triangles ? 3 * layer.points : 0);
     this.ends = new Float32Array(this.segments ? 3 * this.segments.length : 0);
+    this.poses = layer.poses && decode(layer.poses, Float32Array);
+    this.owners = layer.owners && decode(layer.owners, Int32Array);
+    if (this.poses) this.own = Float32Array.from(this.frames, (v, i) => layer.low[i % 3] + layer.step[i % 3] * v); // in the bodies' frames
     this.shownAt = -1;
     this.positionBuffer = gl.createBuffer();
     this.surface = this.vertexArray([[0, this.positionBuffer, 0, 0]]);
@@ -222,13 +242,8 @@ class LayerGeometry {
     if (!layer.frames || at > layer.frames - 1) return false;
     if (at === this.shownAt) return true;
     this.shownAt = at;
-    const first = Math.floor(at), weight = at - first, size = 3 * layer.points, q = this.frames;
-    const from = first * size, to = weight > 0 ? from + size : from;
-    for (let i = 0; i < size; i++) {
-      const a = q[from + i], b = q[to + i];
-      // An unseen point is put beyond the far plane, where it is clipped.
-      position[i] = a === UNSEEN || b === UNSEEN ? 1e9 : layer.low[i % 3] + layer.step[i % 3] * (a + weight * (b - a));
-    }
+    if (this.poses) this.carry(at);
+    else this.blend(at);
     this.upload(this.positionBuffer, position);
     if (this.triangles) this.upload(this.normalBuffer, this.smoothNormals());
     if (this.segments) {
@@ -238,6 +253,28 @@ class LayerGeometry {
       this.upload(this.endsBuffer, this.ends);
     }
     return true;
+  }
+
+  blend(at) { // positions between two frames
+    const { layer, position } = this, first = Math.floor(at), weight = at - first, size = 3 * layer.points, q = this.frames;
+    const from = first * size, to = weight > 0 ? from + size : from;
+    for (let i = 0; i < size; i++) {
+      const a = q[from + i], b = q[to + i];
+      // An unseen point is put beyond the far plane, where it is clipped.
+      position[i] = a === UNSEEN || b === UNSEEN ? 1e9 : layer.low[i % 3] + layer.step[i % 3] * (a + weight * (b - a));
+    }
+  }
+
+  carry(at) { // positions on rigid bodies, between two frames of their poses
+    const { layer, position, owners, own } = this, first = Math.floor(at), weight = at - first, size = 7 * layer.bodies;
+    const poses = Array.from({ length: layer.bodies }, (_, body) => {
+      const from = first * size + 7 * body;
+      return poseBetween(this.poses, from, weight > 0 ? from + size : from, weight);
+    });
+    for (let i = 0, k = 0; i < layer.points; i++, k += 3) {
+      const rows = owners[i] < 0 ? WORLD : poses[owners[i]];
+      for (let c = 0; c < 3; c++) position[k + c] = rows[c][0] * own[k] + rows[c][1] * own[k + 1] + rows[c][2] * own[k + 2] + rows[c][3];
+    }
   }
 
   coordinate(i, frame) { // of a point, counted through x, y, z of all points; null: not seen

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sim.io.recording import Recording
+from sim.io.moving import Frames
 from sim.io.scenery import Shown
 
 Write = Callable[[Path], None]
@@ -22,7 +22,7 @@ class ExportJob:
     """
 
     run: Shown
-    takes: Mapping[str, Recording]
+    takes: Mapping[str, Frames]
     size: tuple[int, int]
     progress: Callable[[str, int, int], None] | None = None
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sim.io.formats.base import ExportFormat, ExportJob, Write
 from sim.io.gltf import glb
-from sim.io.recording import Recording
+from sim.io.moving import Frames
 from sim.io.run_folder import write_atomically
 
 
@@ -22,5 +22,5 @@ class Glb(ExportFormat):
         return {f"{job.stem}.{name}.glb": partial(_write, job, name, take) for name, take in job.takes.items()}
 
 
-def _write(job: ExportJob, name: str, take: Recording, path: Path) -> None:
+def _write(job: ExportJob, name: str, take: Frames, path: Path) -> None:
     write_atomically(path, glb(job.run.scenery, name, take))

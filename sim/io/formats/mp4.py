@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from sim.io.formats.base import ExportFormat, ExportJob, Write
-from sim.io.recording import Recording
+from sim.io.moving import Frames
 from sim.io.run_folder import RunFolderError
 from sim.io.video import FASTEST, pictures, write_mp4
 
@@ -31,10 +31,10 @@ class Mp4(ExportFormat):
         return {f"{job.stem}.{name}.mp4": partial(_write, job, name, take) for name, take in job.takes.items()}
 
 
-def _write(job: ExportJob, name: str, take: Recording, path: Path) -> None:
+def _write(job: ExportJob, name: str, take: Frames, path: Path) -> None:
     fps = 1.0 / take.interval if take.interval > 0 else 1.0
     skip = max(1, int(np.ceil(fps / FASTEST - 1e-6)))
-    shown = Recording(take.positions[::skip], take.time[::skip])
+    shown = take.every(skip)
 
     def frames() -> Iterator[np.ndarray]:
         for done, picture in enumerate(pictures(job.run, name, shown, job.size), start=1):

@@ -1,4 +1,4 @@
-"""npz: all positions as arrays."""
+"""npz: all positions and poses as arrays."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ from pathlib import Path
 import numpy as np
 
 from sim.io.formats.base import ExportFormat, ExportJob, Write
+from sim.io.moving import Rigid
 from sim.io.run_folder import npz_bytes, write_atomically
+from sim.io.scenery import BODY_KEYS, RIGID_KEYS
 
 
 class Npz(ExportFormat):
     """One file: `<experiment>` (frames, particles, 3) [m] and `<experiment>_time` [s]; `<experiment>.<markers>`;
-    `<body>.points`, `.weights`, `.triangles`, `.segments` as in `sim.io.Body`."""
+    `<body>.points`, `.weights`, `.triangles`, `.segments` as in `sim.io.Body`.
+
+    Where there are rigid bodies `<experiment>_body_q` (frames, bodies, 7), position and quaternion x y z w, `bodies`,
+    their names, and `<object>.bodies`, `.points`, `.triangles`, `.segments` as in `sim.io.Rigid`."""
 
     name = "npz"
 
@@ -26,7 +31,12 @@ def _write(job: ExportJob, path: Path) -> None:
     scenery, arrays = job.run.scenery, dict[str, np.ndarray]()
     for name, take in job.takes.items():
         arrays |= {name: take.positions, f"{name}_time": take.time}
-        arrays |= {f"{name}.{markers}": places.at(take.positions) for markers, places in scenery.markers.items()}
-    for b in scenery.bodies:
-        arrays |= {f"{b.name}.{key}": getattr(b, key) for key in ("points", "weights", "triangles", "segments")}
+        arrays |= {f"{name}.{markers}": places.over(take) for markers, places in scenery.markers.items()}
+        if take.body_q.size:
+            arrays[f"{name}_body_q"] = take.body_q
+    for thing in scenery.drawn:
+        keys = RIGID_KEYS if isinstance(thing, Rigid) else BODY_KEYS
+        arrays |= {f"{thing.name}.{key}": getattr(thing, key) for key in keys}
+    if scenery.labels:
+        arrays["bodies"] = np.array(scenery.labels, dtype=str)
     write_atomically(path, npz_bytes(arrays))

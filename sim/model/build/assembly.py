@@ -29,6 +29,7 @@ from sim.model.build.worlds import (
     copied_points,
     copied_shape,
     copied_sites,
+    copied_visual,
 )
 from sim.model.constraint_set import ConstraintSet
 from sim.model.derived.arrays import ArrayFactory, per_element, source_of
@@ -40,6 +41,7 @@ from sim.model.fields import MODEL_FIELDS, allocate
 from sim.model.groups import NO_EDGES, NO_TETS, NO_TRIANGLES, Attachment, Group, Plane, Shape, Sphere
 from sim.model.materials import Materials
 from sim.model.model import Model
+from sim.model.visuals import Visual
 
 _CONTACTS = {"sphere": "contact_sphere", "plane": "contact_plane"}
 _HELD = "(mass 0)"  # label of the attachment of points without mass; no label of a user has parentheses and a blank
@@ -62,6 +64,7 @@ class ModelParts:
     bodies: Sequence[BodyBlock] = ()
     sites: Sequence[SiteBlock] = ()
     joints: Sequence[JointBlock] = ()
+    visuals: Sequence[Visual] = ()
 
     def with_held(self) -> ModelParts:
         """The same, with what constraints want to know of the points that are held."""
@@ -96,6 +99,7 @@ class ModelParts:
             [b.copied(worlds) for b in self.bodies],
             sites,
             [b.copied(number_bodies, worlds) for b in self.joints],
+            [v for visual in self.visuals for v in copied_visual(visual, number_bodies)],
         )
 
 
@@ -171,6 +175,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         in_wind=in_wind,
         bodies={block.group.name: block.group for block in parts.bodies},
         joints=listed_joints(parts.joints, of_joints, parts.worlds),
+        visuals=parts.visuals,
     )
     model.refresh()
     _measure(model, placed, blocks)
@@ -297,7 +302,8 @@ def _geometry(
     """Counts and constant content of the model's arrays."""
     groups, free = [block.group for block in parts.points], movers.free[: movers.particles]
     links = [group.edges for group in groups if group.kind == "chain"]
-    springs = [b.points for b in parts.constraints if b.constraint.name == "distance" and b.label not in parts.groups]
+    apart = [b for b in parts.constraints if b.constraint.name == "distance" and b.label not in parts.groups]
+    springs = [b.points for b in apart if b.pattern.only_particles]
     moving = [(block, world) for block in attachments for world in range(block.worlds)]
     motions = [m for block, _ in moving for m in block.motions]
     firsts = np.cumsum([0, *(block.worlds for block in attachments)])

@@ -15,6 +15,7 @@ from sim.model.build.rigid.inertia import GivenInertia, RoundSegments, positive
 from sim.model.build.rigid.rods import IN_WORLD, Pose, RodEnd, Segments, rod_joints, rotated
 from sim.model.errors import ModelError
 from sim.model.groups import BodyGroup, Group
+from sim.model.visuals import BoxForm, CapsuleForm, CylinderForm, Form, MeshForm, SphereForm, Visual
 
 WORLD = -1
 """In the place of a body: what does not move."""
@@ -27,6 +28,7 @@ class BodyBuilder(Collection):
         super().__init__()
         self.bodies: dict[str, BodyGroup] = {}
         self._bodies: list[BodyBlock] = []
+        self._visuals: list[Visual] = []
 
     @property
     def body_count(self) -> int:
@@ -159,7 +161,47 @@ class BodyBuilder(Collection):
     def point_of(self, body: int, at: Sequence[float] = ORIGIN, rot: Any = None) -> BodyPoint:
         """A point of a body, for `add_constraints`: at (3,) [m] in its frame; rot: of a frame there.  body -1 is the
         world, whose frame does not move."""
-        if isinstance(body, bool) or int(body) != body or not -1 <= body < self.body_count:
-            raise ModelError(f"there is no body {body!r}", f"There are {self.body_count}, from 0 on; -1 is the world")
+        self._known_body(body)
         turn = pose("rot", None if rot is None else np.concatenate([ORIGIN, np.ravel(rot)]))[3:]
         return BodyPoint(int(body), tuple(checks.vec3("at", at).tolist()), tuple(turn.tolist()))
+
+    # ------------------------------------------------------------------------------------------ what is seen of them
+    def add_visual_box(self, body: int, xform: Any = None, hx: float = 0.5, hy: float = 0.5, hz: float = 0.5) -> None:
+        """A box that is drawn on a body (-1: in the world): half of its lengths [m].
+
+        xform: pose of its middle in the frame of the body, a transform or a position [m].  Bodies on which nothing is
+        drawn appear as one of equal inertia.
+        """
+        half = [checks.number(name, value, positive=True) for name, value in (("hx", hx), ("hy", hy), ("hz", hz))]
+        self._add_visual("box", body, xform, BoxForm((half[0], half[1], half[2])))
+
+    def add_visual_sphere(self, body: int, xform: Any = None, radius: float = 1.0) -> None:
+        """A sphere that is drawn on a body.  Otherwise as `add_visual_box`."""
+        self._add_visual("sphere", body, xform, SphereForm(checks.number("radius", radius, positive=True)))
+
+    def add_visual_capsule(self, body: int, xform: Any = None, radius: float = 1.0, half_height: float = 0.5) -> None:
+        """A capsule along z that is drawn on a body; half_height: without its round ends.  Otherwise as
+        `add_visual_box`."""
+        size = checks.number("radius", radius, positive=True), checks.number("half_height", half_height)
+        self._add_visual("capsule", body, xform, CapsuleForm(*size))
+
+    def add_visual_cylinder(self, body: int, xform: Any = None, radius: float = 1.0, half_height: float = 0.5) -> None:
+        """A cylinder along z that is drawn on a body.  Otherwise as `add_visual_box`."""
+        names = ("radius", radius), ("half_height", half_height)
+        self._add_visual("cylinder", body, xform, CylinderForm(*(checks.number(*n, positive=True) for n in names)))
+
+    def add_visual_mesh(self, body: int, xform: Any = None, *, vertices: Any, indices: Any) -> None:
+        """A surface that is drawn on a body: vertices (n, 3) [m], indices (m, 3) of triangles.  Otherwise as
+        `add_visual_box`."""
+        points = checks.vec3s("vertices", vertices)
+        triangles = checks.point_table("indices", indices, 3, len(points))
+        self._add_visual("mesh", body, xform, MeshForm(points, triangles))
+
+    def _add_visual(self, kind: str, body: int, xform: Any, form: Form) -> None:
+        self._open(f"add_visual_{kind}")
+        self._known_body(body)
+        self._visuals.append(Visual(int(body), pose("xform", xform), form))
+
+    def _known_body(self, body: int) -> None:
+        if isinstance(body, bool) or int(body) != body or not -1 <= body < self.body_count:
+            raise ModelError(f"there is no body {body!r}", f"There are {self.body_count}, from 0 on; -1 is the world")

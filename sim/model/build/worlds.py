@@ -16,6 +16,7 @@ from sim.constraints.slots.pattern import PARTICLE, WORLD
 from sim.model.build.blocks import AttachmentBlock, ConstraintBlock, LoadBlock, PointBlock, ShapeBlock
 from sim.model.build.bodies import SiteBlock
 from sim.model.groups import BodyGroup, Group
+from sim.model.visuals import Visual
 
 
 class Numbering:
@@ -123,3 +124,10 @@ def copied_attachment(block: AttachmentBlock, number: Numbering) -> AttachmentBl
 
 def copied_load(block: LoadBlock, number: Numbering) -> LoadBlock:
     return replace(block, points=number(block.points), mass=repeated(block.mass, number.worlds))
+
+
+def copied_visual(visual: Visual, number_bodies: Numbering) -> list[Visual]:
+    """That of each world; one in the world itself stays one."""
+    if visual.body < 0:
+        return [visual]
+    return [replace(visual, body=int(body)) for body in number_bodies(np.array([visual.body]))]

@@ -11,7 +11,7 @@ from fuzz_backends import THREADS, Program, arguments
 
 from sim.core.backends.llvm.backend import LlvmBackend
 
-SPECIAL = {"cast", "select", "min", "max", "copysign"}
+SPECIAL = {"cast", "reinterpret", "select", "min", "max", "copysign"}
 
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("SIM_FUZZ", "40"))))

@@ -77,6 +77,24 @@ def test_casts(source: Scalar) -> None:
             assert [int(v) for v in b] == expected
 
 
+@pytest.mark.parametrize("source", [s for s in SCALARS if s is not bool_], ids=str)
+def test_reinterpreted_bits(source: Scalar) -> None:
+    x = edges(source)
+    targets = [s for s in SCALARS if s.size == source.size and s is not bool_]
+
+    def fill(b, x, *outs):
+        i = b.tid(0)
+        value = b.load(x, [i], [0])[0]
+        for y in outs:
+            b.store(y, [i], [0], [emit("reinterpret", value, type=y.type.dtype)])
+
+    func = kernel([array_type(source), *map(array_type, targets)], fill)
+    for backend in BACKENDS:
+        ys = [np.zeros(len(x), s.np) for s in targets]
+        launch(backend, func, [len(x)], [x, *ys])
+        assert all(y.tobytes() == x.tobytes() for y in ys)
+
+
 def test_convert_saturates() -> None:
     assert convert(np.float32(1e30), SCALARS[3]) == 2**31 - 1
     assert convert(np.float32(-1e30), SCALARS[3]) == -(2**31)

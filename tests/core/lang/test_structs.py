@@ -87,3 +87,21 @@ def test_moving_to_a_device_moves_the_arrays():
 
 def test_the_dtype_of_its_arrays():
     assert Inner.numpy_dtype() == sim.zeros(1, dtype=Inner).numpy().dtype
+
+
+def test_fields_begin_typed_and_take_what_fits():
+    @sim.struct
+    class Sample:
+        n: sim.uint8
+        w: sim.float64
+        v: sim.vec3
+
+    s = Sample()
+    assert isinstance(s.n, sim.uint8) and isinstance(s.w, sim.float64) and s.n == 0 and s.v == sim.vec3()
+    s.v = [1, 2, 3]
+    assert s.v == sim.vec3(1, 2, 3)
+    for single in (1.5, 2, sim.float32(1)):
+        with pytest.raises(TypeError, match="Struct field 'v' expects vec3f but got a single value"):
+            s.v = single
+    s.v = None
+    assert s.v == sim.vec3()

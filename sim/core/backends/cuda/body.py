@@ -87,10 +87,12 @@ class CudaBody:
     def primitive(self, op: Op) -> str:
         kind, args = op.operands[-1].type, [self.ref(v) for v in op.operands]
         assert isinstance(kind, Scalar)
-        if op.name == "cast":
+        if op.name in ("cast", "reinterpret"):
             target = op.results[0].type
             assert isinstance(target, Scalar)
-            return cast(args[0], kind, target)
+            if op.name == "cast":
+                return cast(args[0], kind, target)
+            return f"sim_reinterpret<{cuda_type(target)}>({args[0]})"
         if op.name == "in_bounds" and self.check:
             outside = f"(unsigned long long)(long long){args[0]} >= (unsigned long long)(long long){args[1]}"
             self.put(

@@ -161,6 +161,11 @@ template <int N> SIM_INLINE void sim_print(
     for (int k = 0; k < count; ++k) entry[3 + k] = values[k];
     atomicAdd(reinterpret_cast<unsigned long long *>(log), 1ull);
 }
+template <class T, class S> SIM_INLINE T sim_reinterpret(S value) {
+    T result;
+    memcpy(&result, &value, sizeof(T));
+    return result;
+}
 template <class T> SIM_INLINE long long sim_bits(T value) {
     long long bits = 0;
     memcpy(&bits, &value, sizeof(T));

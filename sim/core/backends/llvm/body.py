@@ -336,10 +336,10 @@ class BodyEmitter(Writer):
         kind = op.operands[-1].type
         assert isinstance(kind, Scalar)
         args = [self.ref(v) for v in op.operands]
-        if op.name == "cast":
+        if op.name in ("cast", "reinterpret"):
             target = op.results[0].type
             assert isinstance(target, Scalar)
-            return self.cast(args[0], kind, target)
+            return (self.cast if op.name == "cast" else self.reinterpret)(args[0], kind, target)
         if op.name == "in_bounds" and self.check:
             self.report(op)
         return self.arithmetic(op.name, kind, args)

@@ -137,10 +137,10 @@ class LaneWriter(Writer):
             self.lanes = 1
 
     def rule(self, op: Op, kind: Scalar, args: list[str]) -> str:
-        if op.name == "cast":
+        if op.name in ("cast", "reinterpret"):
             target = op.results[0].type
             assert isinstance(target, Scalar)
-            return self.cast(args[0], kind, target)
+            return (self.cast if op.name == "cast" else self.reinterpret)(args[0], kind, target)
         return self.arithmetic(op.name, kind, args)
 
     # -- shuffles

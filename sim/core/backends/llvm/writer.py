@@ -185,6 +185,10 @@ class Writer:
         narrower = source is not bool_ and source.bits > target.bits
         return self.let(f"{'trunc' if narrower else 'sext' if signed == 's' else 'zext'} {s} {a} to {t}")
 
+    def reinterpret(self, a: str, source: Scalar, target: Scalar) -> str:
+        s, t = self.type(source), self.type(target)
+        return a if s == t else self.let(f"bitcast {s} {a} to {t}")
+
 
 SPECIAL: dict[str, Callable[[Writer, Scalar, list[str]], str]] = {
     "div": Writer.divide,

@@ -8,9 +8,11 @@ code reads of itself is not kept: nothing there is assigned twice.
 from __future__ import annotations
 
 import ast
+import dis
 import operator
+import sys
 import types as python_types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -241,3 +243,44 @@ def same_calls(a: list[Op], b: list[Op]) -> bool:
     """Whether two lists of operations call the same functions by the same derivatives."""
     calls = [[op.callee for op in ops if op.name == "call"] for ops in (a, b)]
     return len(calls[0]) == len(calls[1]) and all(map(operator.is_, *calls))
+
+
+# ------------------------------------------------------------------------------------------------ closures
+def in_closure(f: Callable[..., Any]) -> tuple[str, ...]:
+    """What the local names hold that a function captures; an object that may change counts as itself."""
+    held = [_held(cell) for cell in f.__closure__ or ()]
+    return tuple(repr(x) if type(x) in (bool, int, float, str) else f"object {id(x)}" for x in held)
+
+
+def _held(cell: python_types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # assigned later
+        return MISSING
+
+
+def assigned_once(f: Callable[..., Any]) -> bool:
+    """Whether the local names that a function captures are assigned once by what defines it, as far as its text says.
+
+    Else one of several definitions could come to see another value than the others.  To be asked while that runs.
+    """
+    frame: python_types.FrameType | None = sys._getframe(1)
+    while frame is not None and f.__code__ not in frame.f_code.co_consts:
+        frame = frame.f_back
+    if frame is None:
+        return False
+    outer = frame.f_code
+    given = outer.co_varnames[: outer.co_argcount + outer.co_kwonlyargcount]
+    stored = [i.argval for code in _codes(outer) for i in dis.get_instructions(code) if i.opname in _STORES]
+    return all(stored.count(name) + (name in given) <= 1 for name in f.__code__.co_freevars)
+
+
+_STORES = ("STORE_DEREF", "DELETE_DEREF")
+
+
+def _codes(code: python_types.CodeType) -> Iterator[python_types.CodeType]:
+    """The code of a function and of all that are defined in it."""
+    yield code
+    for inner in code.co_consts:
+        if isinstance(inner, python_types.CodeType):
+            yield from _codes(inner)

@@ -15,14 +15,19 @@ from sim.core.lang.frontend.traced import (
     Positional,
     TracedValue,
     VectorValue,
+    describe,
     flatten,
+    is_number,
     type_of,
     whole,
 )
 from sim.core.lang.frontend.tracing.construct import construct, identity_quaternion
 from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.frontend.tracing.registry import builtin, takes
+from sim.core.lang.ir.core import Value
 from sim.core.lang.types import (
+    INTEGERS,
+    Leaf,
     Matrix,
     Scalar,
     Struct,
@@ -166,6 +171,46 @@ def array(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> Trac
     for n in reversed(numbers[1:]):
         strides.append(t.b.emit("mul", strides[-1], t.b.emit("cast", n, type=int64)))
     return ArrayRef(PointerArray(address, array_type(ty, len(numbers)), numbers, tuple(reversed(strides))))
+
+
+@builtin("cast")
+def cast(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
+    """cast(x, dtype): the bytes of a number, vector or struct as a value of another type that is not larger; no
+    conversion of numbers, and no gradient goes through it."""
+    names = ("a", "dtype")[len(args) :]
+    args = (*args, *(kwargs.pop(key) for key in names if key in kwargs))
+    takes(t, node, "cast", args, kwargs, 2)
+    x, source = args[0], type_of(args[0], t.real)
+    if is_number(x):
+        x = t.as_value(x, source, node)
+    try:
+        ty = t.real if args[1] is float else as_type(args[1])
+        given, wanted = leaves_of(source), leaves_of(ty)  # type: ignore[arg-type]
+    except (TypeError, AttributeError):
+        raise t.error(node, f"cast takes a value and a type, got {describe(args[0])} and {describe(args[1])}") from None
+    if any(leaf.scalar is bool_ for leaf in (*given, *wanted)):
+        raise t.error(node, "cast takes no bools: not every byte is one", "write sim.int8(x) or sim.bool(x) to convert")
+    content = [(leaf.offset, leaf.scalar.size, v) for leaf, v in zip(given, flatten(x), strict=True)]
+    return t.compose(ty, iter([_from_bytes(t, content, leaf, node) for leaf in wanted]))
+
+
+def _from_bytes(t: Context, content: Sequence[tuple[int, int, Value]], leaf: Leaf, node: ast.AST) -> Value:
+    """The number that lies at the place of a leaf in bytes (little endian) which hold these values: offset, size."""
+    low, size = leaf.offset, leaf.scalar.size
+    parts = [(at, n, v) for at, n, v in content if at < low + size and low < at + n]
+    if sum(min(at + n, low + size) - max(at, low) for at, n, _ in parts) < size:
+        raise t.error(node, f"cast: bytes {low} to {low + size - 1} of the result are not in the value")
+    if [(at, n) for at, n, _ in parts] == [(low, size)]:
+        return t.b.emit("reinterpret", parts[0][2], type=leaf.scalar)
+    word = t.b.const(0, uint64)
+    for at, n, v in parts:
+        bits = t.b.emit("cast", t.b.emit("reinterpret", v, type=_UNSIGNED[n]), type=uint64)
+        shift = t.b.const(8 * abs(at - low), uint64)
+        word = t.b.emit("or", word, t.b.emit("shl" if at > low else "shr", bits, shift))
+    return t.b.emit("reinterpret", t.b.emit("cast", word, type=_UNSIGNED[size]), type=leaf.scalar)
+
+
+_UNSIGNED = {kind.size: kind for kind in INTEGERS if kind.kind == "u"}
 
 
 @builtin("identity")

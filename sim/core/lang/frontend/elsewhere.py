@@ -166,7 +166,6 @@ WARP: Mapping[str, str] = {
     "sim": "models are built by sim.ModelBuilder, and moved by sim.SolverXPBD",
     "context": "see sim.config, sim.get_device() and sim.set_num_threads(n)",
     "from_ptr": "write sim.array(ptr=..., shape=..., dtype=...)",
-    "cast": "write sim.int32(x), ... to convert a number; to read its bits as another type there is no way yet",
     "address_of": "write `def f(x: sim.ref[float])`: the function changes its argument",
     "select": "write sim.where(cond, if_true, if_false)",
     **dict.fromkeys(("svd3x3", "eig3x3"), "write sim.svd3(m), sim.eig3(m)"),

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import typing
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
-from sim.core.lang.errors import entry_point
+from sim.core.lang.errors import KernelError, entry_point
 from sim.core.lang.frontend.source import (
     FunctionSource,
     KernelParameter,
     Scope,
+    annotation_span,
     caller_locals,
+    own_module,
+    remember_lines,
     resolve_annotations,
     signature,
 )
 from sim.core.lang.memoize import compiling
+from sim.core.lang.references import ref
 from sim.core.lang.types import Scalar, float32, host
 
 _INTERNAL = ("sim.core.lang.library", "sim.core.spatial")
@@ -55,6 +60,8 @@ class Function:
         self.traces: dict[Any, Any] = {}  # by argument types: see `captures.remembered`
         self._annotations = annotations
         self._parameters: dict[Scalar, list[KernelParameter]] = {}
+        if not own_module(self.__module__):
+            remember_lines(python)
 
     @cached_property
     def source(self) -> FunctionSource:
@@ -152,6 +159,12 @@ def func(
             and before.__module__ == f.__module__
         ):
             made.earlier = before if _arguments(before.python) != _arguments(f) else before.earlier
+            if made.earlier is before and _values(before.python) == _values(f):
+                raise KernelError(
+                    f"two definitions of `{f.__name__}` differ only by a parameter's being a ref: no call could tell",
+                    annotation_span(f, f.__code__.co_varnames[0]),
+                    "give one of them another name",
+                )
         return made
 
     return wrap(f) if f is not None else wrap
@@ -159,6 +172,12 @@ def func(
 
 def _arguments(python: Callable[..., Any]) -> list[tuple[str, str]]:
     return [(key, str(ty)) for key, ty in python.__annotations__.items() if key != "return"]
+
+
+def _values(python: Callable[..., Any]) -> list[tuple[str, str]]:
+    """The same without telling references from values, also where annotations are postponed, texts."""
+    given = [(k, str(ty.value if isinstance(ty, ref) else ty)) for k, ty in python.__annotations__.items()]
+    return [(key, re.sub(r"^(\w+\.)*ref\[(.*)\]$", r"\2", ty)) for key, ty in given if key != "return"]
 
 
 def local_annotations(python: Callable[..., Any], caller: Any) -> dict[str, Any] | None:

@@ -54,8 +54,7 @@ class FunctionSource:
         code = python.__code__
         self.file, self.name = code.co_filename, python.__name__
         first = code.co_firstlineno
-        linecache.checkcache(self.file)  # the file may have been edited since (notebooks, reloads)
-        lines = linecache.getlines(self.file, python.__globals__)
+        lines = _lines_now(self.file, python.__globals__)
         tree = _parse_block(lines, first) if lines else None
         if tree is None:
             tree = self._parse_slowly(python, Span(self.file, first))
@@ -102,6 +101,22 @@ class FunctionSource:
         return found
 
 
+def remember_lines(python: Callable[..., Any]) -> None:
+    """Reads the file of a function, once: it may be gone when the function is parsed, at its first use."""
+    linecache.getlines(python.__code__.co_filename, python.__globals__)
+
+
+def _lines_now(file: str, space: dict[str, Any]) -> list[str]:
+    """The lines of a file, which may have been edited since it was imported (notebooks, reloads), or deleted."""
+    kept = linecache.cache.get(file)
+    linecache.checkcache(file)
+    lines = linecache.getlines(file, space)
+    if not lines and kept is not None and len(kept) > 1:
+        linecache.cache[file] = kept
+        lines = list(kept[2])
+    return lines
+
+
 def _first_statement(text: str) -> ast.stmt:
     # the wrapper keeps columns (and the text of multi-line strings) as they are, whatever the indentation
     indented = text[:1] in " \t"
@@ -136,8 +151,7 @@ class LambdaSource(FunctionSource):
     def __init__(self, python: Callable[..., Any]) -> None:
         code = python.__code__
         self.file, self.name, self.offset = code.co_filename, "lambda", 0
-        linecache.checkcache(self.file)
-        self._lines = linecache.getlines(self.file, python.__globals__)
+        self._lines = _lines_now(self.file, python.__globals__)
         if not self._lines:
             raise KernelError("the source text of a lambda cannot be read", Span(self.file, code.co_firstlineno))
         self.node = _lambda_as_function(self._lines, code)

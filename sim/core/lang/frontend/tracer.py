@@ -8,7 +8,7 @@ argument types, into a `Func`.  The tracer runs the Python syntax tree on traced
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from sim.core.lang.errors import KernelError
 from sim.core.lang.frontend import builtins as builtins  # fills the registry of names
@@ -43,19 +43,29 @@ def trace_kernel(
     return bodies.trace_kernel(SYNTAX, _function(python), arg_types, name, real, dims)
 
 
+class Known(NamedTuple):
+    """An argument of `trace_call` that is a constant, although it is a type."""
+
+    value: Type
+
+
 def trace_call(
     target: TracedValue, args: Sequence[TracedValue], kwargs: Mapping[str, TracedValue], real: Scalar
 ) -> Func:
     """A call from outside of kernels as a pure function: its parameters are the arguments given as types, in order.
 
-    Other arguments are constants.  Raises `KernelError` without a place: there is no line of a kernel.
+    Other arguments, and what is `Known`, are constants.
+
+    Raises `KernelError` without a place: there is no line of a kernel.
     """
     t = Context(SYNTAX, real)
     t.frames.append(Frame(_OUTSIDE, None, ("outside",)))
     node = _OUTSIDE.source.node
     with t.b:
         given = {
-            key: parameter_value(t, str(key), x) if isinstance(x, Type) else t.static(x, str(key), node)
+            key: parameter_value(t, str(key), x)
+            if isinstance(x, Type)
+            else t.static(x.value if isinstance(x, Known) else x, str(key), node)
             for key, x in [*enumerate(args), *kwargs.items()]
         }
         try:

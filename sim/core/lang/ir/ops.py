@@ -285,3 +285,5 @@ _op("select", 3, "fiub", "b if a else c", lambda c, a, b: np.asarray(np.where(c,
     linear=True, choice=True, builtin=False, folds=_always, simplify=_chosen)
 _op("cast", 1, "fiub", "conversion; floats to integers truncate", lambda a: a,
     _cast_vjp, Special(), "({t})({0})", result="free", linear=True, builtin=False, folds=_always)
+_op("reinterpret", 1, "fiu", "the bits of a as a number of another type of the same size", lambda a: a,
+    ZERO, Special(), "({t})({0})", result="free", builtin=False)

@@ -22,6 +22,7 @@ from sim.core.lang.types.base import as_scalar as as_scalar
 from sim.core.lang.types.base import as_type as as_type
 from sim.core.lang.types.base import bool_ as bool_
 from sim.core.lang.types.base import common as common
+from sim.core.lang.types.base import extent as extent
 from sim.core.lang.types.base import float16 as float16
 from sim.core.lang.types.base import float32 as float32
 from sim.core.lang.types.base import float64 as float64
@@ -50,6 +51,7 @@ from sim.core.lang.types.evaluation import host as host
 from sim.core.lang.types.evaluation import operation as operation
 from sim.core.lang.types.evaluation import provide_host as provide_host
 from sim.core.lang.types.names import NAMED as NAMED
+from sim.core.lang.types.names import REFUSED_ANNOTATIONS as REFUSED_ANNOTATIONS
 from sim.core.lang.types.names import AnyScalar as AnyScalar
 from sim.core.lang.types.names import Float as Float
 from sim.core.lang.types.names import Int as Int
@@ -72,6 +74,7 @@ from sim.core.lang.types.names import np_dtype_to_warp_type as np_dtype_to_warp_
 from sim.core.lang.types.names import public_name as public_name
 from sim.core.lang.types.names import scalar_and_bool_types as scalar_and_bool_types
 from sim.core.lang.types.names import scalar_types as scalar_types
+from sim.core.lang.types.names import transform_expand as transform_expand
 from sim.core.lang.types.names import type_ctype as type_ctype
 from sim.core.lang.types.names import type_is_array as type_is_array
 from sim.core.lang.types.names import type_is_composite as type_is_composite
@@ -85,6 +88,7 @@ from sim.core.lang.types.names import type_is_transformation as type_is_transfor
 from sim.core.lang.types.names import type_is_value as type_is_value
 from sim.core.lang.types.names import type_is_vector as type_is_vector
 from sim.core.lang.types.names import type_repr as type_repr
+from sim.core.lang.types.names import type_scalar_type as type_scalar_type
 from sim.core.lang.types.names import type_size as type_size
 from sim.core.lang.types.names import type_size_in_bytes as type_size_in_bytes
 from sim.core.lang.types.names import types_equal as types_equal

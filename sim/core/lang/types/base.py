@@ -10,10 +10,11 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Union, get_args
 
 import numpy as np
 
+from sim.core.lang.errors import RefusedName
 from sim.core.lang.memoize import compiling
 from sim.core.lang.types.values import Composite, HostInteger, HostNumber, components
 
@@ -37,6 +38,13 @@ class Type:
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
         """`class Point(vec3)`: another name for the type."""
         return (type(self()),)  # type: ignore[operator]
+
+    def __or__(self, other: Any) -> Any:
+        """`array[float] | None` in annotations of Python's functions."""
+        return Union[self, other]  # noqa: UP007
+
+    def __ror__(self, other: Any) -> Any:
+        return Union[other, self]  # noqa: UP007
 
     def __reduce__(self) -> Any:
         return (_restore, (self.name,)) if self.name in _NAMED else object.__reduce__(self)
@@ -75,7 +83,7 @@ class Scalar(Type):
     def __call__(self, value: Any = 0) -> Any:
         """A number of this type: floats are rounded to it, integers wrap."""
         if self.kind == "b":
-            return self.np.type(value)
+            return HostNumber(self, bool(value))
         if self.is_int:
             half = 1 << self.bits - 1 if self.kind == "i" else 0
             return HostInteger(self, (int(value) + half) % (1 << self.bits) - half)
@@ -187,8 +195,35 @@ def _component(kind: Homogeneous, name: str) -> tuple[Type, int] | None:
 _XYZW = "xyzw"
 
 
+def extent(item: Any) -> Any:
+    """An extent in an annotation: a number as such or as `Literal[3]`; `Any` and TypeVars leave it open."""
+    if not get_args(item):
+        return item
+    if len(get_args(item)) != 1:
+        raise TypeError(f"Expected a single Literal value, got {item}")
+    return get_args(item)[0]
+
+
+def _subscripts(kind: str, items: Any, names: str) -> tuple[Any, ...]:
+    """Scalar type and extents of `Matrix[float, Literal[2], Literal[3]]`.  Raises TypeError."""
+    given, wanted = items if isinstance(items, tuple) else (items,), names.count(",") + 1
+    if len(given) != wanted:
+        raise TypeError(f"{kind}[{names}] requires {wanted} parameters, got {len(given)}")
+    extents = tuple(map(extent, given[1:]))
+    wrong = [n for n in extents if not is_open(n) and not (isinstance(n, int) and n > 0)]
+    if wrong:
+        raise TypeError(f"{kind}[{names}]: an extent is a positive integer, not {wrong[0]!r}")
+    return given[0], *extents
+
+
 class Vector(Homogeneous):
     named_part = _component
+    _wp_generic_type_str_ = "vec_t"
+
+    def __class_getitem__(cls, items: Any) -> Vector:
+        """`Vector[float, Literal[3]]`, as annotations of Warp spell it."""
+        dtype, length = _subscripts("Vector", items, "dtype, length")
+        return vector(length, dtype)
 
     def __init__(self, length: int, dtype: Scalar) -> None:
         self.length = length
@@ -197,6 +232,13 @@ class Vector(Homogeneous):
 
 class Matrix(Homogeneous):
     """Row major."""
+
+    _wp_generic_type_str_ = "mat_t"
+
+    def __class_getitem__(cls, items: Any) -> Matrix:
+        """`Matrix[float, Literal[2], Literal[3]]`: rows, then columns."""
+        dtype, *shape = _subscripts("Matrix", items, "dtype, rows, columns")
+        return matrix((shape[0], shape[1]), dtype)
 
     def _components(self, values: tuple[Any, ...]) -> np.ndarray:
         if any(isinstance(v, Composite) and isinstance(v.type, Vector) for v in values):
@@ -217,6 +259,10 @@ class Quaternion(Homogeneous):
     """(x, y, z, w), w the real part."""
 
     named_part = _component
+    _wp_generic_type_str_ = "quat_t"
+
+    def __class_getitem__(cls, dtype: Any) -> Quaternion:
+        return quaternion(dtype)
 
     def __init__(self, dtype: Scalar) -> None:
         self.length = 4
@@ -225,6 +271,11 @@ class Quaternion(Homogeneous):
 
 class Transformation(Homogeneous):
     """(p.x, p.y, p.z, q.x, q.y, q.z, q.w): a translation and a rotation."""
+
+    _wp_generic_type_str_ = "transform_t"
+
+    def __class_getitem__(cls, dtype: Any) -> Transformation:
+        return transformation(dtype)
 
     def __init__(self, dtype: Scalar) -> None:
         self.length = 7
@@ -278,6 +329,16 @@ class TypePattern(Type):
         self.name = f"{kind}<{', '.join(getattr(x, '__name__', str(x)) for x in given)}>"
 
 
+class ArrayPattern(TypePattern):
+    """`array[float, Any]`: an array of any number of dimensions."""
+
+    ndim = Any
+
+    def __init__(self, dtype: Any) -> None:
+        super().__init__("array", dtype, Any)
+        self.dtype = dtype if is_open(dtype) else as_type(dtype)
+
+
 def is_open(spec: Any) -> bool:
     """Whether a type, length or extent is left open: `Any` or a TypeVar."""
     return spec is Any or isinstance(spec, (TypeVar, TypePattern))
@@ -285,6 +346,8 @@ def is_open(spec: Any) -> bool:
 
 def vector(length: int, dtype: Any = float) -> Vector:
     """The vector type of any length: `vector(length=6, dtype=sim.float64)`; `Any` leaves open."""
+    if isinstance(dtype, RefusedName):
+        return dtype[length]  # type: ignore[return-value]
     if is_open(length) or is_open(dtype):
         return _intern(TypePattern, "vector", length, dtype)  # type: ignore[return-value]
     return _intern(Vector, int(length), as_scalar(dtype))
@@ -294,6 +357,8 @@ def matrix(shape: tuple[int, int], dtype: Any = float) -> Matrix:
     """The matrix type of any shape: `matrix(shape=(2, 3), dtype=float)`; `Any` leaves open."""
     if len(shape) != 2:
         raise ValueError(f"the shape of a matrix is (rows, columns), not {shape}")
+    if isinstance(dtype, RefusedName):
+        return dtype[shape]  # type: ignore[return-value]
     if any(map(is_open, (*shape, dtype))):
         return _intern(TypePattern, "matrix", *shape, dtype)  # type: ignore[return-value]
     return _intern(Matrix, int(shape[0]), int(shape[1]), as_scalar(dtype))
@@ -312,8 +377,12 @@ def transformation(dtype: Any = float) -> Transformation:
 
 
 def array_type(dtype: Any, ndim: int = 1) -> ArrayType:
+    if isinstance(dtype, RefusedName):
+        return dtype[ndim]  # type: ignore[return-value]
+    if is_open(ndim):
+        return _intern(ArrayPattern, dtype)  # type: ignore[return-value]
     if not 1 <= ndim <= 4:
-        raise ValueError(f"an array has 1 to 4 dimensions, not {ndim}")
+        raise ValueError(f"an array has 1 to 4 dimensions (ndim must be between 1 and 4), not {ndim}")
     return _intern(ArrayType, None if dtype is None or is_open(dtype) else as_type(dtype), ndim)
 
 

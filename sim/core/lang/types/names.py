@@ -62,6 +62,12 @@ def named_types() -> dict[str, Homogeneous]:
 
 NAMED = named_types()
 bfloat16 = RefusedName("sim.bfloat16", "bfloat16; use sim.float16 or float32")
+REFUSED_ANNOTATIONS = {
+    "tile": RefusedName("sim.tile", "tiles; write a kernel per element, sums with sim.atomic_add"),
+    "fabricarray": RefusedName("sim.fabricarray", "arrays of Fabric; use sim.indexedarray"),
+    "indexedfabricarray": RefusedName("sim.indexedfabricarray", "arrays of Fabric; use sim.indexedarray"),
+}
+"""Types of Warp that are not supported, which a file may name in annotations beside what it does use."""
 vec3 = vector(3, float32)
 
 
@@ -167,6 +173,16 @@ def type_size(x: Any) -> int:
 def type_size_in_bytes(x: Any) -> int:
     """The bytes of a value of this type in an array."""
     return size_of(_known(x))
+
+
+def type_scalar_type(x: Any) -> Any:
+    """The scalar type of a vector, matrix, quaternion or transform type; anything else as it is."""
+    return getattr(x, "_wp_scalar_type_", x)
+
+
+def transform_expand(t: Any) -> Any:
+    """The transform of float32 of seven numbers: three of the translation, four of the rotation."""
+    return transformation(float32)(tuple(t[0:3]), tuple(t[3:7]))
 
 
 def type_ctype(x: Any) -> Any:

@@ -121,9 +121,14 @@ class HostStruct:
     def __init__(self, kind: Struct, **fields: Any) -> None:
         object.__setattr__(self, "_sim_struct_", kind)
         for key, field in kind.fields.items():
-            object.__setattr__(self, key, unset_value(field))
+            typed = isinstance(field, Scalar) and field.kind != "b"
+            object.__setattr__(self, key, field(0) if typed else unset_value(field))  # type: ignore[operator]
         for key, value in fields.items():
             setattr(self, key, value)
+
+    def __ctype__(self) -> HostStruct:
+        """What `Launch.set_param_at_index_from_ctype` takes: itself."""
+        return self
 
     def __setattr__(self, name: str, value: Any) -> None:
         kind: Struct = self._sim_struct_
@@ -132,7 +137,9 @@ class HostStruct:
         field = kind.fields[name]
         in_memory = isinstance(getattr(value, "dtype", None), Type)  # an array of one element: see references.py
         if isinstance(field, Homogeneous) and not isinstance(value, Composite) and not in_memory:
-            value = field(*np.ravel(np.asarray(value)))
+            value = field() if value is None else field(*np.ravel(_of_components(value, name, field)))
+        if isinstance(field, ArrayType) and value is not None:
+            _check_array(value, name, field)
         object.__setattr__(self, name, value)
 
     def to(self, device: Any) -> HostStruct:
@@ -149,6 +156,30 @@ class HostStruct:
     def __repr__(self) -> str:
         kind: Struct = self._sim_struct_
         return f"{kind.name}({', '.join(f'{k}={getattr(self, k)!r}' for k in kind.fields)})"
+
+
+def _of_components(value: Any, name: str, field: Homogeneous) -> np.ndarray:
+    given = np.asarray(value)
+    if given.ndim == 0:
+        raise TypeError(
+            f"Struct field '{name}' expects {field.__name__} but got a single value, {value!r}; to fill it write"
+            f" {field.__name__}({value})"
+        )
+    return given
+
+
+def _check_array(value: Any, name: str, field: ArrayType) -> None:
+    """Raises TypeError for what is no array of the elements and dimensions that a field names.
+
+    What another library made is looked at when it is launched.
+    """
+    dtype, ndim = getattr(value, "dtype", None), getattr(value, "ndim", None)
+    if isinstance(value, (list, tuple, int, float)):
+        raise TypeError(f"Struct field '{name}' expects {field}, got {type(value).__name__}; write sim.array(...)")
+    if isinstance(dtype, Type) and field.dtype not in (None, dtype):
+        raise TypeError(f"Struct field '{name}' expects dtype {field.dtype}, got {dtype}")
+    if isinstance(dtype, Type) and ndim != field.ndim:
+        raise TypeError(f"Struct field '{name}' expects {field.ndim} dimensions, got {ndim}")
 
 
 class RefusedStruct(RefusedName):

@@ -309,6 +309,9 @@ class Composite(HostOperators, metaclass=HostClass):
     def __hash__(self) -> int:
         return hash(tuple(self.data.ravel().tolist()))
 
+    def __bytes__(self) -> bytes:
+        return self.data.tobytes()
+
     def __str__(self) -> str:
         return "[" + (", " if self.data.ndim == 1 else ",\n ").join(str(x) for x in self) + "]"
 

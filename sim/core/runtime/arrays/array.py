@@ -56,6 +56,20 @@ from sim.core.runtime.memory.spans import is_packed
 _object_new = object.__new__
 
 
+def _not_yet_filled(cls: type, *args: Any, **options: Any) -> Any:
+    """`__new__` of the subclasses of users."""
+    return _object_new(cls)
+
+
+def _become(made: Any, given: Any, base: type) -> None:
+    """An instance of a user's subclass of `base` shows what an array shows."""
+    if not isinstance(given, base):
+        raise TypeError(f"{type(made).__name__} needs data, a shape or a pointer: annotations are {base.__name__}[...]")
+    for name in base.__dict__["__slots__"]:
+        if name != "__weakref__":
+            setattr(made, name, getattr(given, name))
+
+
 class array(HostSide, ArrayOperators):  # noqa: N801  Warp's name
     """An array on a device, or, without data, shape and pointer, an annotation (`array(dtype=vec3)`, `array[vec3]`).
 
@@ -69,6 +83,8 @@ class array(HostSide, ArrayOperators):  # noqa: N801  Warp's name
     copy: False shares memory with NumPy data, or raises if that cannot be done.
     grad: the array to hold the gradient; requires_grad: whether there is one (None: as `data`, an array, has it).
     retain_grad: see the property.
+
+    Subclasses are arrays wherever one is expected; what is computed of them, or a part of them, is an `array`.
     """
 
     # fmt: off
@@ -137,6 +153,15 @@ class array(HostSide, ArrayOperators):  # noqa: N801  Warp's name
         if retain_grad:
             made.retain_grad = True
         return made
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "_dimensions" not in vars(cls):  # of a user: its arguments are its own until it calls `super().__init__`
+            cls.__new__ = _not_yet_filled  # type: ignore[method-assign]
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        if type(self) is not array:
+            _become(self, array(*args, **options), array)
 
     def __class_getitem__(cls, dtype: DType) -> Type:
         return array_type(*annotated(dtype, cls._dimensions or 1))
@@ -372,11 +397,20 @@ class indexedarray(ArrayOperators):  # noqa: N801  Warp's name
         given = [indices] if isinstance(indices, array) else list(indices or ())
         if len(given) > data.ndim:
             raise ValueError(f"indices for {len(given)} dimensions of an array that has {data.ndim}")
-        made: indexedarray = _object_new(cls if cls._dimensions is None else indexedarray)
+        made: indexedarray = _object_new(indexedarray)
         made.data, made.indices = data, [_checked_indices(a, data) for a in given] + [None] * (4 - len(given))
         made.shape = tuple(n if a is None else a.size for n, a in zip(data.shape, made.indices, strict=False))
         made.ndim, made.size = data.ndim, math.prod(made.shape)
         return made
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "_dimensions" not in vars(cls):
+            cls.__new__ = _not_yet_filled  # type: ignore[method-assign]
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        if type(self) is not indexedarray:
+            _become(self, indexedarray(*args, **options), indexedarray)
 
     def __class_getitem__(cls, dtype: DType) -> Type:
         return indexed_array_type(*annotated(dtype, cls._dimensions or 1))

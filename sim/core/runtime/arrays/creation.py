@@ -200,14 +200,27 @@ def dtype_to_numpy(dtype: DType) -> type[np.generic]:
 
 
 def from_dlpack(source: Any, dtype: DType = None) -> array:
-    """An array on the memory of an object with `__dlpack__` (CPU, GPU); `dtype=vec3` reads the last axis as components.
+    """An array on the memory of an object with `__dlpack__`, or of its capsule (CPU, GPU).
 
+    dtype: `vec3` reads the last axis as components.
     On a GPU what the other library has enqueued comes before what is enqueued on the array's device next.
     """
+    if dlpack.is_capsule(source):
+        source = dlpack.Capsule(source)
     where, number = source.__dlpack_device__()
-    if where == dlpack.CUDA:
-        buffer, offset, shape, strides, kind = get_device(f"cuda:{number}").from_dlpack(source)
+    if where == dlpack.CUDA or (where in dlpack.HOST and isinstance(source, dlpack.Capsule)):
+        device = get_device(f"cuda:{number}" if where == dlpack.CUDA else "cpu")
+        buffer, offset, shape, strides, kind = device.from_dlpack(source)
         made = make_array(buffer, offset, as_shape(shape or (1,)), strides or (kind.itemsize,), scalar_from_numpy(kind))
         return made if dtype is None else made.view(dtype)
+    if where not in dlpack.HOST:
+        raise TypeError(f"Unsupported source device for DLPack: device_type={where}, device_id={number}")
     shared: array = array(np.from_dlpack(source), dtype=dtype, copy=False)
     return shared
+
+
+def to_dlpack(a: array) -> Any:
+    """A DLPack capsule of the array's memory, which one consumer may take; `a` itself goes to many: it has
+    `__dlpack__`.
+    """
+    return a.__dlpack__()

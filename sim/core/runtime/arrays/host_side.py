@@ -86,6 +86,10 @@ class HostSide:
     def _array_at(self, record: Any, field: ArrayType) -> Any:
         raise NotImplementedError
 
+    def __ctype__(self) -> Any:
+        """What `Launch.set_param_at_index_from_ctype` takes: itself."""
+        return self
+
     def item(self) -> Any:
         """The one element of an array of size 1."""
         if self.size != 1:
@@ -117,7 +121,11 @@ class HostSide:
                 hint="leave its `with` block first, or share a copy: sim.clone(a)",
             )
         capsule = self.device.dlpack(self, options.get("stream"))
-        return self.numpy().__dlpack__(**options) if capsule is None else capsule
+        if capsule is not None:
+            return capsule
+        if options.pop("stream", None) not in (None, -1):
+            raise TypeError("a DLPack stream must be None or -1 for CPU memory: there is none to wait for")
+        return self.numpy().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (dlpack.CUDA, int(self.device.name.partition(":")[2] or 0)) if self.device.is_cuda else (1, 0)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import operator
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
-from sim.core.lang.types import Struct, Type, alignment, as_type, size_of
+from sim.core.lang.types import Struct, Type, alignment, as_type, extent, is_open, size_of
 from sim.core.runtime.devices.device import DeviceLike, get_device
 from sim.core.runtime.memory.buffer import Buffer
 from sim.core.runtime.memory.elements import HostData, element, to_host
@@ -48,8 +48,10 @@ def annotated(item: Any, ndim: int) -> tuple[DType, int]:
         return item, ndim
     if len(item) != 2:
         raise TypeError(f"array[dtype] or array[dtype, Literal[2]] is an annotation; {len(item)} items are not")
-    named = get_args(item[1])[0] if get_args(item[1]) else item[1]
-    return item[0], operator.index(named)
+    if ndim != 1:
+        raise TypeError(f"array{ndim}d[dtype] takes a single type parameter, got {item}")
+    named = extent(item[1])
+    return item[0], named if is_open(named) else operator.index(named)
 
 
 def in_fresh_memory(

@@ -16,7 +16,10 @@ from sim.core.backends.base import Backend, Executable
 from sim.core.backends.native import Row
 from sim.core.lang.errors import SimError
 from sim.core.runtime.compiled.compiled import Compiled
+from sim.core.runtime.memory import dlpack
 from sim.core.runtime.memory.buffer import Buffer, Strided
+from sim.core.runtime.memory.host_memory import find
+from sim.core.runtime.memory.spans import reach
 
 Handle = Any
 """A stream or an event, as the driver of a device knows it."""
@@ -211,9 +214,15 @@ class Device:
         """A DLPack capsule of a view for a consumer on `stream`, or None where NumPy makes it."""
         return None
 
-    def from_dlpack(self, source: Any) -> tuple[Buffer, int, tuple[int, ...], tuple[int, ...], np.dtype]:
+    def from_dlpack(
+        self, source: Any, **options: Any
+    ) -> tuple[Buffer, int, tuple[int, ...], tuple[int, ...], np.dtype]:
         """Buffer, offset, shape, strides [bytes] and type of the numbers of another library's tensor on this device."""
-        raise NotImplementedError
+        taken = dlpack.Taken(source.__dlpack__(**options))
+        low, last = reach(taken.shape, taken.strides) if 0 not in taken.shape else (0, 0)
+        nbytes = last + taken.dtype.itemsize - low
+        buffer = find(taken.address + low, nbytes, self) or self.foreign(taken.address + low, nbytes, taken)
+        return buffer, taken.address - buffer.address, taken.shape, taken.strides, taken.dtype
 
     def cuda_interface(self, view: Strided) -> dict[str, Any]:
         """`__cuda_array_interface__` of a view.  Raises AttributeError where the device has none."""

@@ -27,7 +27,6 @@ from sim.core.runtime.devices.base_device import Device, DeviceNode, Handle
 from sim.core.runtime.memory import dlpack
 from sim.core.runtime.memory.buffer import Buffer, Strided, View, packed_view
 from sim.core.runtime.memory.elements import element
-from sim.core.runtime.memory.host_memory import find
 from sim.core.runtime.memory.spans import extent_of, reach
 
 _SMALL = 256
@@ -322,12 +321,10 @@ class CudaDevice(Device):
             view.buffer.lend(),
         )
 
-    def from_dlpack(self, source: Any) -> tuple[Buffer, int, tuple[int, ...], tuple[int, ...], np.dtype]:
-        taken = dlpack.Taken(source.__dlpack__(stream=int(self.stream)))
-        low, last = reach(taken.shape, taken.strides) if 0 not in taken.shape else (0, 0)
-        nbytes = last + taken.dtype.itemsize - low
-        buffer = find(taken.address + low, nbytes, self) or self.foreign(taken.address + low, nbytes, taken)
-        return buffer, taken.address - buffer.address, taken.shape, taken.strides, taken.dtype
+    def from_dlpack(
+        self, source: Any, **options: Any
+    ) -> tuple[Buffer, int, tuple[int, ...], tuple[int, ...], np.dtype]:
+        return super().from_dlpack(source, stream=int(self.stream), **options)
 
     def cuda_interface(self, view: Strided) -> dict[str, Any]:
         dtype, inner, inner_strides = element(view.dtype)

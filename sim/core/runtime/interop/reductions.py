@@ -96,13 +96,14 @@ def array_sum(values: array, out: array | None = None, value_count: int | None =
     """Sum of the elements of an array, in order; `axis`: of those along one axis, which keeps the length 1.
 
     value_count: of the first so many elements (along the axis).
-    Returns a number or vector, with an axis an array; or `out`, where that is given (shape (1,) without an axis).
+    Returns a number of NumPy (of vectors: an array of their components), with an axis an array of ours; or `out`, where
+    that is given (shape (1,) without an axis).
     Raises IndexError for an axis that is not there, UtilityError where `out` does not fit.
     """
     values, place, shape, count = _along("array_sum", values, value_count, axis)
     result = _result(out, values.dtype, shape, "array_sum", axis, values)
     launch(_sum, _four(result).shape, [_four(values), _four(result), place, count], device=values.device)
-    return result if out is not None or axis is not None else result.item()
+    return result if out is not None or axis is not None else result.numpy()[0]
 
 
 def array_inner(a: array, b: array, out: array | None = None, count: int | None = None, axis: int | None = None) -> Any:
@@ -117,7 +118,7 @@ def array_inner(a: array, b: array, out: array | None = None, count: int | None 
     result = _result(out, scalar, shape, "array_inner", axis, a, b)
     function = _inner_of_vectors if isinstance(a.dtype, Homogeneous) else _inner_of_scalars
     launch(function, _four(result).shape, [_four(a), _four(b), _four(result), place, count], device=a.device)
-    return result if out is not None or axis is not None else result.item()
+    return result if out is not None or axis is not None else result.numpy()[0]
 
 
 def _along(name: str, a: array, count: int | None, axis: int | None) -> tuple[array, int, tuple[int, ...], int]:

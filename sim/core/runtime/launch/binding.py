@@ -74,10 +74,14 @@ def bind(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Argument], n_inpu
             key.append(a._sim_struct_)
             for name in a._sim_struct_.fields:
                 part = getattr(a, name)
-                key.append(None if part is None else (part.dtype, part.ndim) if type(part) is array else type(part))
+                key.append(None if part is None else (part.dtype, part.ndim) if isinstance(part, array) else type(part))
                 flat.append(part)
-                if type(part) is indexedarray:
+                if isinstance(part, indexedarray):
                     plain = False
+        elif kind not in _SCALAR_KINDS and isinstance(a, array):  # of a subclass
+            key.append((a.dtype, a.ndim))
+            flat.append(a)
+            together = False
         else:
             key.append(kind)
             flat.append(a)
@@ -123,7 +127,7 @@ def unset(kernel: Kernel, device: DeviceLike) -> Call:
 
 def _common_device(kernel: Kernel, flat: FlatArguments, target: Device, named: bool) -> Device:
     """Where the arrays of a launch lie: all on `target` if that was `named`, else on the device of the first."""
-    devices = [a.buffer.device for a in flat if type(a) is array]
+    devices = [a.buffer.device for a in flat if isinstance(a, array)]
     if devices and not named:
         target = devices[0]
     for device in devices:

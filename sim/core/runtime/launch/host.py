@@ -1,5 +1,7 @@
 """Functions of the language called outside of a kernel (`sim.quat_from_axis_angle(axis, 0.3)`): by the interpreter.
 
+Arrays on the CPU are read and written where they are, with every index checked.
+
 For set-up code: the first call with arguments of some types traces, a fraction of a millisecond or more; those after it
 evaluate what was traced.  Numbers of Python are as in a kernel: whole ones are constants, others take the precision of
 the typed arguments beside them, or float32.
@@ -16,11 +18,12 @@ import numpy as np
 from sim.core.backends.interp import evaluate
 from sim.core.lang.errors import KernelError
 from sim.core.lang.frontend.captures import remembered
-from sim.core.lang.frontend.tracer import trace_call
+from sim.core.lang.frontend.tracer import Known, trace_call
 from sim.core.lang.frontend.tracing.registry import NAMES
 from sim.core.lang.ir.core import Func
 from sim.core.lang.ir.inline import inline
 from sim.core.lang.types import (
+    ArrayType,
     Composite,
     Homogeneous,
     HostNumber,
@@ -28,6 +31,7 @@ from sim.core.lang.types import (
     Scalar,
     Struct,
     Type,
+    array_type,
     float32,
     float64,
     provide_host,
@@ -36,6 +40,7 @@ from sim.core.lang.types import (
     type_of_value,
 )
 from sim.core.runtime.arrays.arithmetic import ArrayOperators
+from sim.core.runtime.arrays.array import array
 from sim.core.runtime.launch.mapping import map as over_elements
 
 _TRACES = 4096
@@ -46,10 +51,12 @@ def _type_of(value: Any, real: Scalar) -> Type | None:
     """The type of an argument that may differ from call to call; None: of a constant of the call."""
     if isinstance(value, float) or isinstance(value, (Composite, HostNumber, np.generic)):
         return type_of_value(value, real)
+    if isinstance(value, array) and value.device.is_cpu:
+        return array_type(value.dtype, value.ndim)
     if hasattr(value, "__array_interface__") or hasattr(value, "__dlpack__"):
         raise KernelError(
             f"{type(value).__name__} cannot be given to a function of the kernel language",
-            hint="pass numbers, sim.vec3(...), sim.mat33(...)",
+            hint="pass numbers, sim.vec3(...), sim.mat33(...), arrays on the CPU",
         )
     return None
 
@@ -63,6 +70,8 @@ def _real(values: list[Any]) -> Scalar:
 def _leaves(value: Any, kind: Type) -> list[Any]:
     if isinstance(kind, Homogeneous):
         return list(value.data.ravel())
+    if isinstance(kind, ArrayType):
+        return [value.numpy()]
     assert isinstance(kind, Scalar)
     return [kind.np.type(value)]
 
@@ -94,7 +103,8 @@ class Interpreter:
         key = (target, real, *kinds, *kwargs, *map(type, constants), *constants)
 
         def trace() -> Func:
-            given = [v if k is None else k for v, k in zip(values, kinds, strict=True)]
+            constant = [Known(v) if isinstance(v, Type) else v for v in values]
+            given = [v if k is None else k for v, k in zip(constant, kinds, strict=True)]
             named = dict(zip(kwargs, given[len(args) :], strict=True))
             return inline(trace_call(target, given[: len(args)], named, real))
 

@@ -6,6 +6,7 @@ import ast
 import copy
 import re
 import typing
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,8 +15,8 @@ from typing import Any
 
 from sim.core.lang.analysis.activity import reached_arrays
 from sim.core.lang.autodiff.to_be_recorded import to_be_recorded
-from sim.core.lang.errors import KernelError, entry_point
-from sim.core.lang.frontend.captures import Captures, same_calls
+from sim.core.lang.errors import KernelError, NotSupportedError, entry_point
+from sim.core.lang.frontend.captures import Captures, assigned_once, in_closure, same_calls
 from sim.core.lang.frontend.function import Function, local_annotations
 from sim.core.lang.frontend.source import KernelParameter, annotated_type, caller_locals
 from sim.core.lang.frontend.tracer import trace_kernel
@@ -28,7 +29,7 @@ from sim.core.lang.ir.store_forwarding import assume_disjoint, settle_updates
 from sim.core.lang.ir.verifier import verify
 from sim.core.lang.memoize import compiling
 from sim.core.lang.references import Reference, StructOfReferences
-from sim.core.lang.types import ArrayType, Scalar, Type, float32, uint64
+from sim.core.lang.types import ArrayType, Scalar, Struct, Type, float32, uint64
 from sim.core.runtime.compiled.argument_packing import FlatArguments, LaunchError, layout_flags_of
 from sim.core.runtime.compiled.compiled import Compiled
 from sim.core.runtime.devices.device import Device
@@ -92,6 +93,10 @@ class Specialisation:
     def loads_addresses(self) -> bool:
         """Whether addresses of structures may come from its arrays."""
         return any(op.row.loads and any(r.type is uint64 for r in op.results) for op in walk(self.func.body))
+
+    def reals(self, args: FlatArguments) -> tuple[int, ...]:
+        """Numbers of the arguments that are arrays which can have a gradient."""
+        return tuple([k for k in self._reals if args[k] is not None])
 
     def active(self, args: FlatArguments) -> tuple[int, ...]:
         """Numbers of the arguments that are arrays with a gradient."""
@@ -243,6 +248,20 @@ class Kernel:
         spec = self.specialise(tuple(p.type for p in self.parameters if p.type is not None))
         spec.forward.executable(device, (layout_flags_of(True, False, ()),) * len(spec.arrays), False)
 
+    def content(self) -> str:
+        """What it computes, as text: the IR for the types that are declared, or that it was launched with."""
+        try:
+            kinds = [p.type for p in self.parameters]
+        except NotSupportedError as problem:
+            return str(problem)
+        texts = [ast.unparse(self.function.source.node), *map(_layout, kinds), repr(sorted(self.options.items()))]
+        if not any(map(is_generic, kinds)):
+            try:
+                self.specialise(tuple(kind for kind in kinds if kind is not None))
+            except (KernelError, NotSupportedError) as problem:
+                texts.append(str(getattr(problem, "what", problem)))
+        return "\n".join([*texts, *sorted(to_text(spec.func) for spec in self.specialisations.values())])
+
     def unload(self) -> None:
         """Forgets what was traced and compiled; tapes and graphs keep what they have recorded."""
         for known in (self.specialisations, self._earlier, self.bindings):
@@ -298,6 +317,12 @@ def is_generic(kind: Type | None) -> bool:
     return kind is None or (isinstance(kind, ArrayType) and kind.dtype is None)
 
 
+def _layout(kind: Type | None) -> str:
+    """A type as text, that of structs with their fields."""
+    inner = kind.dtype if isinstance(kind, ArrayType) else kind
+    return f"{kind} {inner.np}" if isinstance(inner, Struct) else str(kind)
+
+
 def _instance_of(kind: Type | None, template: Type | None) -> bool:
     """Whether a type is one of those that a parameter takes, and generic no more."""
     if is_generic(kind):
@@ -338,7 +363,8 @@ def kernel(
     enable_backward: False: a tape runs it without recording, and refuses a gradient that would go through what it has
         written (None: as the module says).
     module: the `Module` or its name, None for that of the Python module; "unique": one of its own, and a definition
-        with the same text that captures no local names is the same kernel.  `module_options` are the options of that.
+        with the same text, and the same values of what it captures, is the same kernel.  `module_options` are the
+        options of that.
     launch_bounds, and the hints cuda_max_registers, enable_cuda_smem_spilling, cluster_dim and grid_stride: as in Warp
         for its compiler of GPUs; kept in `options`.
     """
@@ -368,6 +394,8 @@ def kernel(
 
 _HINTS = {"cuda_max_registers", "enable_cuda_smem_spilling", "cluster_dim", "grid_stride"}
 _uniques: dict[Any, Kernel] = {}
+_closures: weakref.WeakValueDictionary[Any, Kernel] = weakref.WeakValueDictionary()
+"""The same for those that capture local names, as long as somebody has them."""
 
 
 def _unique(
@@ -383,10 +411,15 @@ def _unique(
     made = Kernel(f, name, module, options, annotations=annotations)
     text = ast.unparse(made.function.source.node)
     types = tuple(p.type for p in made.parameters)
-    captured = [made.function.scope.find(local) for local in f.__code__.co_freevars]
-    told = [x if isinstance(x, (bool, int, float, str)) else id(x) for x in captured]
-    settings = repr((sorted(module.options.items()), sorted(options.items()), told))
-    key = (id(f.__globals__), f.__qualname__, name, text, types, settings)
+    settings = repr((sorted(module.options.items()), sorted(options.items())))
+    told = in_closure(f)
+    key = (id(f.__globals__), f.__qualname__, name, text, types, settings, told)
     module.name = f"{made.key}_{sha256(repr(key).encode()).hexdigest()[:8]}"
-    # a local name of where it is defined may be another thing there each time, now or later
-    return made if f.__closure__ else _uniques.setdefault(key, made)
+    if not f.__closure__:
+        return _uniques.setdefault(key, made)
+    found = _closures.get(key)
+    if found is not None and in_closure(found.func) == told:
+        return found
+    if assigned_once(f):
+        _closures[key] = made
+    return made

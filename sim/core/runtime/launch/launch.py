@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -52,8 +53,8 @@ def launch(
         if not isinstance(kernel, Kernel):
             raise LaunchError(f"{kernel!r} is not a kernel; decorate the function with @sim.kernel")
         dims = as_dims(dim)
-        if type(inputs) is array or type(outputs) is array:
-            label = "inputs" if type(inputs) is array else "outputs"
+        if isinstance(inputs, array) or isinstance(outputs, array):
+            label = "inputs" if isinstance(inputs, array) else "outputs"
             raise LaunchError(
                 f"kernel '{kernel.name}': {label} is an array; expected a list of arguments: {label}=[array]"
             )
@@ -117,6 +118,10 @@ def all_gradients(call: Call, named: Mapping[int, array | None]) -> dict[int, ar
     """Gradient array by flat parameter number: named, else the array's own now; None where a wanted one is missing."""
     own = {k: a.grad for k, a in enumerate(call.args) if isinstance(a, array) and named.get(k) is None}
     return {**named, **{k: gradient for k, gradient in own.items() if gradient is not None or k in named}}
+
+
+NUMBER: Any = ctypes.c_int.__base__
+"""What the numbers of ctypes have in common."""
 
 
 class Launch:
@@ -259,6 +264,19 @@ class Launch:
         if name not in names:
             raise LaunchError(f"kernel '{self.kernel.name}' has no argument '{name}'; it has {', '.join(names)}")
         self.set_param_at_index(names.index(name), value, adjoint)
+
+    def set_param_at_index_from_ctype(self, index: int, value: Any, adjoint: bool = False) -> None:
+        """`set_param_at_index` of what `__ctype__()` of an argument returns, or of a number of ctypes."""
+        self.set_param_at_index(index, value.value if isinstance(value, NUMBER) else value, adjoint)
+
+    def set_param_by_name_from_ctype(self, name: str, value: Any, adjoint: bool = False) -> None:
+        """`set_param_by_name` of the same."""
+        self.set_param_by_name(name, value.value if isinstance(value, NUMBER) else value, adjoint)
+
+    def set_params_from_ctypes(self, values: Sequence[Any]) -> None:
+        """`set_params` of the same."""
+        for k, value in enumerate(values):
+            self.set_param_at_index_from_ctype(k, value)
 
     @entry_point
     def set_params(self, values: Sequence[Any]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Iterable, Mapping
+from hashlib import sha256
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -51,13 +52,18 @@ class Compilable(Protocol):
     def unload(self) -> None:
         """Forget what was compiled."""
 
+    def content(self) -> str:
+        """What it computes, as text."""
+
 
 class Module:
     """The kernels of a Python module, and their options.  `options` may be changed in place."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.options: dict[str, Any] = {**OPTIONS, "enable_backward": config.enable_backward}
+        self.options: dict[str, Any] = {
+            **OPTIONS, "enable_backward": config.enable_backward, "deterministic": config.deterministic
+        }  # fmt: skip
         self._kernels: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 
     @property
@@ -85,6 +91,13 @@ class Module:
         """Forget what was compiled: the next launches trace and compile anew."""
         for kernel in self.kernels.values():
             kernel.unload()
+
+    def hash_module(self) -> bytes:
+        """A hash of what its kernels compute, and of its options: the same in every process."""
+        texts = [f"{key}\n{kernel.content()}" for key, kernel in sorted(self.kernels.items())]
+        return sha256("\n".join([*texts, repr(sorted(self.options.items()))]).encode()).digest()
+
+    get_module_hash = hash_module
 
     def mark_modified(self) -> None:
         """Nothing to do: a launch looks by itself whether what its kernel captures has changed."""

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-CUDA = 2
-"""DLPack's number for memory of an NVIDIA GPU."""
+CUDA, HOST = 2, (1, 3, 13)
+"""DLPack's numbers for memory of an NVIDIA GPU, and for what the host can read: its own, pinned, managed by CUDA."""
 
 _NAME, _USED = b"dltensor", b"used_dltensor"
 _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
@@ -28,6 +28,7 @@ _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
 _rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_SetName", ctypes.pythonapi))
+_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
 _raw_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
 _raw_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
@@ -93,6 +94,29 @@ def to_capsule(
     at = ctypes.addressof(managed)
     _given[at] = managed, extents, steps, owner
     return _new(at, _NAME, ctypes.cast(_END_CAPSULE, ctypes.c_void_p))
+
+
+class Capsule:
+    """A capsule that somebody made, as an object that NumPy takes one from."""
+
+    def __init__(self, capsule: Any) -> None:
+        if not is_capsule(capsule):
+            raise TypeError(f"Expected a valid DLPack capsule, got {type(capsule).__name__}")
+        if not _valid(capsule, _NAME):
+            raise TypeError("Expected a valid DLPack capsule: this one was taken before, or holds something else")
+        self._capsule = capsule
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        tensor = _Managed.from_address(_pointer(self._capsule, _NAME)).tensor
+        return int(tensor.device_type), int(tensor.device_id)
+
+
+def is_capsule(x: object) -> bool:
+    """Whether x is a capsule of Python's C interface."""
+    return type(x).__name__ == "PyCapsule"
 
 
 class Taken:

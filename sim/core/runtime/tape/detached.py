@@ -16,14 +16,20 @@ from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.operations import Operation
 from sim.core.runtime.launch.calls import Call
 from sim.core.runtime.memory.buffer import Buffer, Strided, is_whole
+from sim.core.runtime.tape.launch_records import LaunchRecord
+from sim.core.runtime.tape.live_ins import LiveIns
 
 
 class Detachment(NamedTuple):
-    """Why the tape has no way back from some content: an array there, what became of it, and what to do."""
+    """Why the tape has no way back from some content: an array there, what became of it, and what to do.
+
+    written: the launch that wrote it, and what stood for the content of its arrays then.
+    """
 
     where: Strided
     what: str
     hint: str
+    written: tuple[LaunchRecord, tuple[object, ...]] | None = None
 
     @classmethod
     def without_gradient(cls, a: Strided, written_as: str) -> Detachment:
@@ -80,6 +86,23 @@ class Detached:
                 f"{reader} reads an array of shape {found.where.shape} that {found.what}", hint=found.hint
             )
         return found
+
+    def after_launch(self, record: LaunchRecord, detached: frozenset[int]) -> None:
+        """The launch that has detached these is recorded: until somebody writes there, they may get a gradient."""
+        for k in detached:
+            a = record.call.args[k]
+            if a is not None and (why := self.by_buffer[a.buffer]).where is a:
+                self.by_buffer[a.buffer] = why._replace(written=(record, record.content()))
+
+    def attach(self, a: array, live_ins: LiveIns) -> None:
+        """A backward starts from an array without a gradient: it gets one, if the tape can still go back from there."""
+        why = self.by_buffer.get(a.buffer)
+        if why is None or why.written is None or why.where.buffer is not a.buffer:
+            return
+        record, content = why.written
+        if record.content() == content and record.include(a.buffer, live_ins):
+            a.requires_grad = True
+            del self.by_buffer[a.buffer]
 
     def before_operation(self, operation: Operation) -> None:
         """Through a copy, fill or host write detached values spread; they end where all is overwritten."""

@@ -24,6 +24,7 @@ from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import empty, zeros
 from sim.core.runtime.compiled.argument_packing import Memory
 from sim.core.runtime.compiled.compiled import Compiled
+from sim.core.runtime.debug.races import refuse_races
 from sim.core.runtime.devices.graph import add_node, add_whole_node, capturing
 from sim.core.runtime.launch.adjoints import AdjointPair, Differentiated
 from sim.core.runtime.launch.aliases import Aliases
@@ -31,6 +32,7 @@ from sim.core.runtime.launch.calls import Call, run, thread_count
 from sim.core.runtime.launch.hidden import refuse_gradients_by_address
 from sim.core.runtime.launch.sandbox import host_argument, on_cpu, on_host, run_sandboxed, sandboxed_arguments
 from sim.core.runtime.launch.structures import refuse_elsewhere, structure_memory
+from sim.core.runtime.memory.buffer import Buffer
 from sim.core.runtime.memory.spans import extent_of
 from sim.core.runtime.tape.live_ins import LiveIn, LiveIns, restored
 from sim.core.runtime.tape.memory_report import Remembered
@@ -77,6 +79,32 @@ class LaunchRecord:
             add_whole_node(partial(_with_restored, saved, adjoint), (), ())
         else:
             adjoint()
+
+    def content(self) -> tuple[object, ...]:
+        """Stands for what its arrays hold now: equal again only if nobody has written there, or others have where it
+        writes (its adjoint does not look at that)."""
+        given, reads = self.call.args, self.call.spec.reads
+        buffers = [(a.buffer, k in reads) for k, a in enumerate(given) if isinstance(a, array)]
+        unknown = capturing() is not None or any(read and b.shared for b, read in buffers)
+        return (object(),) if unknown else tuple((b.version, read and b.epoch) for b, read in buffers)
+
+    def include(self, gains: Buffer, live_ins: LiveIns) -> bool:
+        """Go back through what it wrote to `gains` too, memory that gets a gradient only now; False: it is too late.
+
+        Its arrays hold what they held behind it (`content`).  If it read nothing that it wrote, these are the values
+        that it read: it is recorded as if it had just run.
+        """
+        call, spec, given = self.call, self.call.spec, self.call.args
+        if spec.reads & spec.writes or spec.peeks or spec.aliases(given):
+            return False
+        active = frozenset(self.pair.plan.active).union(k for k in spec.reals(given) if given[k].buffer is gains)
+        made = spec.differentiated(active, ())
+        refuse_races(call, active, (), made)
+        pair = made.adjoint(frozenset())
+        if pair.forward is not None or pair.plan.finals:
+            return False
+        self.pair, self.live_ins = pair, live_ins_of(call, pair, made, (), live_ins)
+        return True
 
     def _undo_logs(self) -> list[array]:
         """Room for the undo logs of one thread at a time, as the forward launch has counted it."""

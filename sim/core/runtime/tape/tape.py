@@ -161,6 +161,8 @@ class Tape:
             if shared:
                 self._foreign.look(args[k] for k in active if k in spec.writes)
             self.records.append(record)
+            if made.tbr.detached:
+                self._detached.after_launch(record, made.tbr.detached)
         except BaseException:
             self.broke_off((args[k] for k in spec.written if args[k] is not None), f"launch of '{spec.kernel.name}'")
             raise
@@ -321,6 +323,9 @@ class Tape:
         Where it raises, or is interrupted, all gradients are as before.
         Threads that share a gradient go backward one after the other.
         """
+        for a in grads or ():
+            if isinstance(a, array):
+                self._detached.attach(a, self._live_ins)
         named = [a for a in (loss, *(grads or ())) if isinstance(a, array)]
         self._detached.refuse(named, "backward", True)  # says more than that the loss is not on the tape
         self._refuse_unfit()

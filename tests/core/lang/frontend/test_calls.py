@@ -156,6 +156,19 @@ def test_static_sees_how_long_a_value_of_the_run_is():
     assert call(lengths, [vec3], 1.0, 2.0, 3.0) == [4, 2]
 
 
+def test_loops_are_unrolled_where_static_asks_for_their_variable():
+    @sim.func
+    def odd(x: float):
+        total = 0.0
+        for i in range(20):
+            if sim.static(i % 2 == 0):
+                continue
+            total += float(i) * x
+        return total
+
+    assert odd(2.0) == 200.0
+
+
 def test_static_outside_of_a_kernel_is_its_argument():
     assert sim.static(3 + 4) == 7
 

@@ -190,7 +190,7 @@ def test_names_of_warp_are_hinted_at():
 
 
 def test_what_is_not_supported_says_so(tmp_path):
-    names = "tile_load Volume Texture2D fem sparse render fabricarray jax_kernel capture_save from_paddle"
+    names = "tile_load Volume Texture2D fem sparse render jax_kernel capture_save from_paddle"
     for name in names.split():
         for module in (sim, sim.core):
             with pytest.raises(sim.NotSupportedError, match=rf"\.{name} is not supported: \w"):

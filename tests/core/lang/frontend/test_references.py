@@ -131,3 +131,15 @@ def test_native_snippets_are_refused_where_they_are_called():
 
     with pytest.raises(KernelError, match="`native` is a native snippet: C\\+\\+ and CUDA are not supported"):
         sim.launch(calls, 1, inputs=[sim.zeros(1, dtype=float)])
+
+
+def test_overloads_differ_in_more_than_a_reference():
+    @sim.func
+    def change(x: sim.int32) -> sim.int32:
+        return x
+
+    with pytest.raises(KernelError, match="two definitions of `change` differ only by a parameter's being a ref"):
+
+        @sim.func
+        def change(x: sim.ref[sim.int32]):
+            x += 1

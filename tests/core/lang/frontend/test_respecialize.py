@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 import types
 from dataclasses import dataclass
@@ -392,3 +393,17 @@ def test_a_material_law(monkeypatch):
         assert not derivation.due()
         assert out.numpy()[0] == expected
         factor = 3.0
+
+
+def test_a_file_that_is_gone_by_the_first_launch(tmp_path):
+    text = "import sim\n\n\n@sim.func\ndef f(x: float):\n    return x + 1.0\n\n\n"
+    text += "@sim.kernel\ndef k(x: sim.array[float]):\n"
+    file = tmp_path / "gone.py"
+    file.write_text(text + "    x[0] = f(x[0])\n")
+    spec = importlib.util.spec_from_file_location("gone", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    file.unlink()
+    x = sim.zeros(1)
+    sim.launch(module.k, 1, [x])
+    assert x.list() == [1.0]

@@ -33,6 +33,11 @@ def found(a, value):
     return lower_bound(a, value), lower_bound(a, 2, 5, value), lower_bound(a, value=value)
 
 
+def test_bits_of_a_constant_are_those_of_an_int32_if_it_is_one() -> None:
+    bit_count = LIBRARY["bit_count"]
+    assert (bit_count(-1), bit_count(45), bit_count(2**40), bit_count(t.int64(-1))) == (32, 4, 1, 64)
+
+
 @pytest.mark.parametrize("kind", [t.float32, t.int64], ids=str)
 def test_lower_bound(kind: Any) -> None:
     a = np.array([-3, 0, 0, 2, 2, 7, 9], kind.np)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 import sim
+from sim.core.lang import types
 from sim.core.lang.types import FLOATS, INTEGERS
 
 VECTORS = [sim.types.vector(3, s) for s in (*FLOATS, *INTEGERS)]
@@ -169,11 +171,54 @@ def test_components_as_numbers_of_python(monkeypatch):
 
 # ---- types that are not supported
 def test_a_file_may_name_a_type_that_is_not_supported():
+    assert bytes(sim.vec2(1.0, 2.0)) == np.array([1.0, 2.0], np.float32).tobytes()
+    assert sim.bool(1).value is True and sim.bool() == False and not sim.bool(0.0)  # noqa: E712
+    assert sim.vec3._wp_generic_type_str_ == "vec_t" and sim.mat22d._wp_generic_type_str_ == "mat_t"
     assert sim.float32 is not sim.bfloat16 and sim.bfloat16.__name__ == "bfloat16"
     assert not hasattr(sim.bfloat16, "_wp_scalar_type_")
-    for use in (lambda: sim.bfloat16(1.0), lambda: sim.zeros(3, dtype=sim.bfloat16), lambda: sim.array[sim.bfloat16]):
+    for use in (lambda: sim.bfloat16(1.0), lambda: sim.zeros(3, dtype=sim.bfloat16)):
         with pytest.raises(sim.NotSupportedError, match="sim.bfloat16 is not supported: bfloat16; use"):
             use()
+
+
+def test_annotations_of_what_is_not_supported_are_refused_at_a_launch():
+    for named in (sim.array2d[sim.bfloat16], sim.array[types.vector(3, sim.bfloat16)], sim.tile[float, 3]):
+
+        @sim.kernel
+        def refused(x: named, y: sim.array[float]):
+            y[0] = 1.0
+
+        with pytest.raises(sim.NotSupportedError, match=r"sim\.(bfloat16|tile) is not supported: \w"):
+            sim.launch(refused, 1, [sim.zeros(2), sim.zeros(1)])
+    with pytest.raises(sim.NotSupportedError, match=r"sim.fabricarray is not supported: \w"):
+        sim.fabricarray(dtype=float)
+
+
+def test_subscripts_name_types():
+    assert types.type_scalar_type(sim.vec3d) is sim.float64 and types.type_scalar_type(sim.int8) is sim.int8
+    assert sim.transform_expand(range(7)) == sim.transform((0, 1, 2), (3, 4, 5, 6))
+    assert types.Vector[float, Literal[3]] is types.Vector[sim.float32, 3] is sim.vec3
+    assert types.Matrix[sim.float64, 2, Literal[4]] is types.matrix((2, 4), sim.float64)
+    assert types.Quaternion[float] is sim.quatf and types.Transformation[sim.float64] is sim.transformd
+    assert isinstance(types.Vector[Any, Any], types.TypePattern)
+    for wrong, what in (
+        (lambda: types.Vector[float], "requires 2 parameters, got 1"),
+        (lambda: types.Matrix[float, -1, 3], "positive integer, not -1"),
+        (lambda: types.Vector[float, Literal[2, 3]], "a single Literal value"),
+        (lambda: sim.array2d[float, 2], "single type parameter"),
+    ):
+        with pytest.raises(TypeError, match=what):
+            wrong()
+    assert sim.array[float, Any].ndim is Any and sim.indexedarray[sim.vec3, Any].dtype is sim.vec3
+
+    @sim.kernel
+    def first(x: sim.array[float, Any], y: sim.array[float]):
+        y[0] = x[0, 1]
+
+    y = sim.zeros(1)
+    sim.launch(first, 1, [sim.array([[1.0, 2.0]]), y])
+    assert y.list() == [2.0]
+    assert (sim.array[float] | None).__args__ == (sim.array[float], type(None))
 
 
 def test_a_struct_with_a_field_that_is_not_supported_is_refused_where_it_is_used():

@@ -21,6 +21,7 @@ from sim.core.runtime.arrays.creation import (
     full_like,
     ones,
     ones_like,
+    to_dlpack,
     zeros,
     zeros_like,
 )
@@ -463,6 +464,31 @@ def test_dlpack():
     assert y.shape == (4,) and from_dlpack(x).shape == (2, 3)
     from_dlpack(x, dtype=vec3).fill_(1)
     assert (x.numpy() == 1).all()
+
+
+def test_a_dlpack_capsule_is_taken_once():
+    x = array(np.arange(12, dtype=np.float32).reshape(4, 3), dtype=vec3)[::2]
+    y = from_dlpack(to_dlpack(x), dtype=vec3)
+    assert y.ptr == x.ptr and y.buffer is x.buffer and y.strides == x.strides
+    bits = array([True, False], dtype=t.bool_)
+    assert from_dlpack(to_dlpack(bits), dtype=t.uint8).list() == [1, 0]
+    capsule = np.arange(3.0).__dlpack__()
+    z = from_dlpack(capsule)  # memory of NumPy, which the capsule keeps
+    assert z.list() == [0, 1, 2]
+    with pytest.raises(TypeError, match="valid DLPack capsule: this one was taken before"):
+        from_dlpack(capsule)
+    with pytest.raises(TypeError, match="must be None or -1"):
+        x.__dlpack__(stream=1)
+    assert np.from_dlpack(x, device=None).shape == (2, 3) and x.__dlpack__(stream=-1) is not None
+
+
+def test_dlpack_of_another_device():
+    class Elsewhere:
+        def __dlpack_device__(self):
+            return 123, 7
+
+    with pytest.raises(TypeError, match="Unsupported source device for DLPack: device_type=123"):
+        from_dlpack(Elsewhere())
 
 
 def test_raw_pointer():

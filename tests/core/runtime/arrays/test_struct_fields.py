@@ -114,8 +114,15 @@ def test_gradients_reach_the_numbers_of_such_structs_and_are_refused_through_the
 
 def test_what_does_not_fit_an_array_field_is_an_error():
     wrong = body(1)
-    wrong.x = sim.zeros(3, dtype=int)
-    with pytest.raises(TypeError, match=r"field 'x' of Body: expected array\[float32\], got an array of int32"):
+    for value, what in (
+        (sim.zeros(3, dtype=int), "expects dtype float32, got int32"),
+        (sim.zeros((3, 2)), "expects 1 dimensions, got 2"),
+        ([1.0, 2.0], r"expects array\[float32\], got list; write sim.array"),
+    ):
+        with pytest.raises(TypeError, match=f"Struct field 'x' {what}"):
+            wrong.x = value
+    wrong.x = np.zeros(3, np.int32)  # another library's: looked at where it is used
+    with pytest.raises(TypeError, match=r"field 'x' of Body: expected array.*got int32 of 1 dim"):
         sim.array([wrong], dtype=Body)
     wrong.x = sim.zeros(4)[sim.array([0, 2], dtype=int)]
     with pytest.raises(TypeError, match="contiguous"):

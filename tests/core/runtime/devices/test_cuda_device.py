@@ -504,7 +504,7 @@ def test_rollouts_and_their_gradients(order, iterations):
             assert found.keys() == wanted.keys()
             for name, value in wanted.items():
                 np.testing.assert_allclose(
-                    found[name], value, rtol=1e-10, atol=1e-10 * max(np.abs(value).max(), 1.0), err_msg=name
+                    found[name], value, rtol=1e-10, atol=1e-10 * np.abs(value).max(initial=1.0), err_msg=name
                 )
     assert len(told(gpu, "launch")) > 500
 

@@ -35,6 +35,7 @@ def test_sums_of_everything():
     a = sim.array(x, dtype=sim.vec3d)
     np.testing.assert_allclose(np.array(array_sum(a)), x.sum(axis=0), rtol=1e-14)
     assert array_inner(a, a) == pytest.approx((x * x).sum(), rel=1e-14)
+    assert type(array_sum(sim.array(x))) is np.float64  # Warp's programs go on with it in NumPy
     assert array_sum(sim.array(x)[:, 1]) == pytest.approx(x[:, 1].sum(), rel=1e-13)
     assert array_sum(sim.array(x).transpose(), value_count=4) == pytest.approx(x.T.ravel()[:4].sum(), rel=1e-13)
     empty = sim.zeros(0, dtype=sim.vec2)

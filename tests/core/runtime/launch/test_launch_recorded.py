@@ -1,5 +1,6 @@
 """Recorded launches, forward and adjoint, alone and alternating in a training loop; graphs of them."""
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,18 @@ def test_changing_arguments():
     )  # a strided view: another variant of the code
     command.launch()
     assert z.list() == [10.0, 40.0, 90.0]
+
+
+def test_numbers_and_arrays_in_the_form_that_ctypes_has():
+    y = array(0.0, 0.0)
+    command = sim.launch(square, 2, inputs=[array(1.0, 2.0), 3.0], outputs=[y], record_cmd=True)
+    command.set_param_at_index_from_ctype(0, array(1.0, 3.0).__ctype__())
+    command.set_param_by_name_from_ctype("scale", ctypes.c_double(0.5))
+    command.launch()
+    assert y.list() == [0.5, 4.5]
+    command.set_params_from_ctypes([array(2.0, 2.0), ctypes.c_double(1.0), y.__ctype__()])
+    command.launch()
+    assert y.list() == [4.0, 4.0]
 
 
 def test_gradients_follow_a_changed_argument():

@@ -213,10 +213,54 @@ def test_a_module_of_its_own_is_shared_by_equal_definitions():
         return times
 
     a = sim.array([1.0], dtype=float)
-    assert around(2.0) is not around(2.0)
-    assert around(2.0).module.name != around(3.0).module.name
+    kept = around(2.0)
+    assert around(2.0) is kept is not around(2)
+    assert kept.module.name != around(3.0).module.name
     sim.launch(around(3.0), 1, inputs=[a])
     assert a.list() == [3.0]
+
+    def changing(factor):
+        @sim.kernel(module="unique")
+        def times(a: sim.array[float]):
+            a[0] *= factor
+
+        def change():
+            nonlocal factor
+            factor = 5.0
+
+        return times, change
+
+    (first, change), (second, _) = changing(2.0), changing(2.0)
+    change()
+    sim.launch(second, 1, inputs=[a])
+    assert first is not second and a.list() == [6.0]
+
+
+def test_the_hash_of_a_module_is_that_of_what_its_kernels_compute():
+    def make(factor, kind, **options):
+        @sim.struct
+        class Item:
+            x: kind
+
+        @sim.kernel(module="unique", module_options=options)
+        def scale(a: sim.array[Item], b: sim.array[Any]):
+            b[0] = b[0] * b[0]
+
+        @sim.kernel(module=scale.module)
+        def other(a: sim.array[Item]):
+            a[0].x = kind(sim.static(factor * 2))
+
+        return scale, other
+
+    known = {}
+    for given in ((1, float), (2, float), (1, int)):
+        made, again = make(*given), make(*given)  # kept: a module does not keep its kernels
+        known[given] = made[0].module.hash_module()
+        assert again[0].module.hash_module() == known[given]
+    assert len(set(known.values())) == 3 and make(1, float, fast_math=True)[0].module.hash_module() != known[1, float]
+    before = made[0].module.get_module_hash()
+    sim.launch(made[0], 1, [sim.zeros(1, dtype=made[0].parameters[0].type.dtype), sim.zeros(1)])
+    assert before != made[0].module.get_module_hash() == made[0].module.get_module_hash()
 
 
 def test_options_that_are_not_there():

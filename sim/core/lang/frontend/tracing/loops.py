@@ -47,7 +47,8 @@ from sim.core.lang.ir.core import Block, Op, Value
 from sim.core.lang.types import Scalar, Type, bool_, int32
 
 UNROLL_LIMIT = 16
-"""Loops over constant ranges up to this length are unrolled; longer ones, and `rolled(range(n))`, stay loops."""
+"""Loops over constant ranges up to this length are unrolled; longer ones, and `rolled(range(n))`, stay loops, except
+where `static(...)` asks for their variable."""
 COPIES_LIMIT = 256
 """Nested unrolled loops make at most this many copies of the innermost body; outer loops of deeper nests stay."""
 
@@ -81,7 +82,8 @@ def for_loop(t: Context, node: ast.For) -> None:
             _counted(t, node, over)
             return
         items: Sequence[TracedValue] = range(*bounds)  # type: ignore[arg-type]
-        if over.rolled or len(items) > UNROLL_LIMIT or t.copies * _copies_of(t, node, items) > COPIES_LIMIT:
+        too_long = len(items) > UNROLL_LIMIT or t.copies * _copies_of(t, node, items) > COPIES_LIMIT
+        if over.rolled or (too_long and not _static_depends_on(node)):
             _counted(t, node, over)
             return
         items = list(items)
@@ -92,6 +94,14 @@ def for_loop(t: Context, node: ast.For) -> None:
     _unrolled(t, node, items)
     t.copies //= max(copies, 1)
     t.env[BROKE] = False
+
+
+def _static_depends_on(node: ast.For) -> bool:
+    """Whether the loop asks `static(...)` for something that only its unrolled copies know: of its variable."""
+    calls = [x for part in node.body for x in ast.walk(part) if isinstance(x, ast.Call)]
+    statics = [x for x in calls if "static" in (getattr(x.func, "attr", ""), getattr(x.func, "id", ""))]
+    names = {x.id for x in ast.walk(node.target) if isinstance(x, ast.Name)}
+    return any(isinstance(x, ast.Name) and x.id in names for call in statics for x in ast.walk(call))
 
 
 def _advanced(t: Context, node: ast.For, over: StructValue, advance: Builtin) -> None:

@@ -377,6 +377,8 @@ def elementwise(t: Context, name: str, args: Positional, node: ast.AST) -> Trace
 
 def _known(t: Context, name: str, args: Positional) -> TracedValue:
     whole = all(isinstance(a, int) for a in args) and "i" in OPS[name].accepts
+    if whole and OPS[name].accepts == "iu":  # the width matters: that of an integer without a type
+        args = tuple(np.int32(a) if -(2**31) <= a < 2**31 else a for a in args)
     with np.errstate(all="ignore"):  # log(-1) is a NaN, as at run time
         out = OPS[name].numpy(*(args if whole else [np.float64(a) for a in args]))
     return bool(out) if OPS[name].result == "bool" else int(out) if whole else float(out)

@@ -239,3 +239,60 @@ def test_threads_of_the_user_do_not_see_the_tapes_of_others():
         thread.join()
     for k in range(1, 4):
         np.testing.assert_array_equal(found[k], np.tile(np.array([8.0, 16.0]) * k, (100, 1)))
+
+
+@sim.kernel
+def squares_and_triples(x: sim.array[f64], y: sim.array[f64], z: sim.array[f64]):
+    i = sim.tid()
+    y[i] = x[i] * x[i]
+    z[i] = 3.0 * x[i]
+
+
+class WithoutGradients(Chain):
+    """y = x^2 and z = 3 x, which require no gradient."""
+
+    def __init__(self):
+        self.x = sim.array([1.0, 2.0], dtype=f64, requires_grad=True)
+        self.y, self.z = (sim.zeros(2, dtype=f64) for _ in range(2))
+        self.tape = sim.Tape()
+        with self.tape:
+            sim.launch(squares_and_triples, 2, inputs=[self.x], outputs=[self.y, self.z])
+
+
+def test_results_that_are_named_in_grads_get_their_gradient_then():
+    c = WithoutGradients()
+    assert c.y.numpy().tolist() == [1.0, 4.0] and not c.y.requires_grad
+    c.tape.backward(grads={c.z: [10.0, 1.0]})
+    assert c.x.grad.numpy().tolist() == [30.0, 3.0]
+    c.tape.zero()
+    c.tape.backward(grads={c.y: [1.0, 1.0], c.z: [10.0, 0.0]})
+    assert c.x.grad.numpy().tolist() == [2.0 + 30.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda c: c.x.fill_(5.0),
+        lambda c: c.y.fill_(5.0),
+        lambda c: c.x.numpy().fill(5.0),
+        lambda c: sim.launch(squares_and_triples, 2, inputs=[c.y], outputs=[c.x, c.z]),
+    ],
+    ids=["read", "written", "by NumPy", "by a launch"],
+)
+def test_where_an_array_was_written_since_it_is_too_late_for_that(write):
+    c = WithoutGradients()
+    write(c)
+    with pytest.raises(sim.GradientError, match="'y' of kernel 'squares_and_triples'.*the gradient would be lost"):
+        c.tape.backward(grads={c.y: [1.0, 1.0]})
+    assert not c.y.requires_grad and c.x.grad.numpy().tolist() == [0.0, 0.0]
+
+
+def test_what_follows_from_a_result_without_a_gradient_gets_none():
+    c = WithoutGradients()
+    with c.tape:
+        c.w = sim.zeros(2, dtype=f64)
+        sim.launch(square, 2, inputs=[c.y], outputs=[c.w])
+    with pytest.raises(sim.GradientError, match="'y' of kernel 'squares_and_triples'.*the gradient would be lost"):
+        c.tape.backward(grads={c.w: [1.0, 1.0]})
+    c.tape.backward(grads={c.y: [1.0, 1.0]})
+    assert c.x.grad.numpy().tolist() == [2.0, 4.0]
