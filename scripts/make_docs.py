@@ -104,6 +104,16 @@ Velocities are (x - x_before) / dt.
 the step, as far as they are stable: what is at rest then stays at rest exactly, and the statics of solids do not depend
 on the step.
 
+`direct=["rope", "wire"]` names chains and trees (objects, joints, rods, by their labels) whose constraints are solved
+together instead of one by one, after the others: one Newton step for all of their rows, by an LU factorisation of the
+blocks of J W D^T + alpha / dt^2 in an order without fill, at a cost linear in their number. A cantilever of 20 segments
+that sags by .43 of its length is at rest within 1e-12 of the discrete equilibrium after 60 steps of a second; ten links
+hold a ball of 100 times their mass to rounding, where one sweep lets them be 1.54 times as long (10 substeps of 60 Hz).
+Loops are solved too, at the cost of some fill; nets are refused. Contacts, limits and what has a largest force stay
+with the others. What a direct solve does not cure is a taut chain of light links: its links swing across at
+omega = (12 T / (m l))^(1/2), for a tension T and links of mass m and length l, and steps have to be clearly shorter
+than 2 / omega.
+
 The step itself damps: XPBD is implicit Euler, and a mode of angular frequency omega loses the factor (1 + (omega
 dt)^2)^(-1/2) in every step, an amplitude exp(-t ln(1 + (omega dt)^2) / (2 dt)), and swings at arctan(omega dt) / dt.
 For short steps that is a damping ratio of omega dt / 2, as if the material had the damping time dt besides its own:

@@ -34,7 +34,7 @@ class Model:
     compliances and all other derived arrays follow at the next `refresh`, which `state` and the solvers call; writing
     to derived arrays is of no use.
     constraint_sets: name of the constraint -> its constraints; groups: label -> points of an object;
-    bodies: label -> its rigid bodies; joints: label -> the joint; visuals: what is drawn of bodies.
+    bodies: label -> its rigid bodies; joints: label -> the joint; visuals: what is drawn of them.
     device, dtype (float32 or float64), requires_grad: of all arrays.  in_air: has any object a drag?  in_wind: have
     faces of any?
     worlds: how many copies of everything there are, see `ModelBuilder.replicate`.
@@ -54,8 +54,8 @@ class Model:
         worlds: int = 1,
         in_wind: bool = False,
         bodies: dict[str, BodyGroup] | None = None,
-        joints: dict[str, Joint] | None = None,
         visuals: Sequence[Visual] = (),
+        joints: dict[str, Joint] | None = None,
     ) -> None:
         self.__dict__.update(arrays)
         self.device: Device = make.device
@@ -63,7 +63,8 @@ class Model:
         self.requires_grad: bool = make.requires_grad
         self.materials, self.constraint_sets, self.groups = materials, constraint_sets, groups
         self.shapes, self.attachments, self.in_air, self.worlds = shapes, attachments, in_air, worlds
-        self.in_wind, self.bodies, self.joints, self.visuals = in_wind, bodies or {}, joints or {}, list(visuals)
+        self.in_wind, self.bodies, self.visuals = in_wind, bodies or {}, list(visuals)
+        self.joints = joints or {}
         self._derivations = list(derivations)
         self._recorded: Bookmark | None = None  # on a tape: derived data is recorded before it
         self._captured: weakref.ref[Graph] | None = None  # the graph in which derived data was captured last

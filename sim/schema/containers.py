@@ -170,6 +170,7 @@ class Table(Kind):
     needs_one: bool = False  # at least one key of any
     title: str = ""
     short: str = ""
+    only_if: str = ""  # a key without which it is another table
 
     def words(self) -> str:
         if self.title:
@@ -239,6 +240,8 @@ class Table(Kind):
         return ". ".join(parts)
 
     def fits(self, value: Any) -> bool:
+        if self.only_if:
+            return isinstance(value, dict) and self.only_if in value
         return isinstance(value, dict) or value is None
 
     def rivals(self, key: str) -> tuple[str, ...]:

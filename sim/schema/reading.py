@@ -167,7 +167,7 @@ def yaml_text(data: Any) -> str:
     """A default, in YAML's flow style."""
     if isinstance(data, dict):
         return "{" + ", ".join(f"{key}: {yaml_text(child)}" for key, child in data.items()) + "}"
-    if isinstance(data, list):
+    if isinstance(data, list | tuple):
         return "[" + ", ".join(yaml_text(child) for child in data) + "]"
     if isinstance(data, bool):
         return str(data).lower()

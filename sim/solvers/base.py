@@ -274,8 +274,9 @@ class Solver:
                 found.append(f"at point {bad[0]}, as predicted from its velocity and the forces on it")
                 return
             points = batch.set.points.numpy()[rows.begin : rows.begin + rows.count]
-            of_it = points[np.isin(points, bad).any(axis=1)][0].tolist()
-            found.append(f"at point {bad[0]}, moved by the constraint '{batch.set.name}' on points {of_it}")
+            of_it = points[np.isin(points, bad).any(axis=1)].tolist()
+            if of_it:  # else another of the sets that are solved together
+                found.append(f"at point {bad[0]}, moved by the constraint '{batch.set.name}' on points {of_it[0]}")
 
         self._advance(self._substep(before, after, control, dt, look))
         return found[0] if found else "in no single projection"

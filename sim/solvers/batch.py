@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from sim.constraints.projection import parameter_struct
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.launch.kernel import Kernel
@@ -56,6 +58,14 @@ class ConstraintBatch:
                 yield Rows(begin, shared - begin, True)
             if end > shared:
                 yield Rows(shared, end - shared, False)
+
+    def colors_without(self, left_out: np.ndarray) -> Iterator[Rows]:
+        """The same without some of the rows."""
+        for rows in self.colors:
+            chosen = np.setdiff1d(np.arange(rows.begin, rows.begin + rows.count), left_out)
+            for run in np.split(chosen, np.flatnonzero(np.diff(chosen) > 1) + 1):
+                if len(run):
+                    yield Rows(int(run[0]), len(run), rows.disjoint)
 
     @property
     def all_at_once(self) -> Rows:

@@ -21,10 +21,12 @@ from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.launch.kernel import Kernel
 from sim.core.runtime.launch.launch import launch
-from sim.schema.kinds import Choice, Int
+from sim.schema.containers import List
+from sim.schema.kinds import Choice, Int, Text
 from sim.schema.reading import SchemaLine
-from sim.solvers.base import Solver, Substep
+from sim.solvers.base import Solver, SolverError, Substep
 from sim.solvers.batch import ConstraintBatch, Rows
+from sim.solvers.direct.system import direct_rows, direct_systems
 from sim.solvers.integrators import INTEGRATORS, Integrator
 
 
@@ -42,8 +44,12 @@ class SolverXPBD(Solver, key="xpbd"):
     integrator: "euler": implicit Euler, as published; "bdf2": second order, see `sim.solvers.integrators`.
     direction:  along which gradients of C rows without compliance push: those at the start of the step, which conserves
                 energy and momentum ("start", or "joints" for those of joints alone), or those at its end ("end").
+    direct:     labels of constraints that are solved together in every iteration, after the others are projected, by an
+                LU factorisation of blocks, O(n) for chains and trees: what is stiff or has large ratios of masses then
+                needs no more substeps than what is soft.  One-sided constraints and rows with a largest force stay
+                with the others.
     Pinned points (zero inverse mass) never move, unless their attachment prescribes a motion.
-    All five may be changed between steps; what a tape or a graph has recorded stays as it is.
+    All six may be changed between steps; what a tape or a graph has recorded stays as it is.
     """
 
     about = "extended position-based dynamics"
@@ -57,6 +63,8 @@ class SolverXPBD(Solver, key="xpbd"):
                    " with less damping of its own", "euler"),
         SchemaLine("direction", Choice(("joints", "start", "end")), "where the directions of rigid rows are taken:"
                    " at the start of a step for joints, or for all; or at its end for all", "joints"),
+        SchemaLine("direct", List(Text("a name of an object, a joint or other constraints")), "whose constraints are"
+                   " solved together, chains and trees of them: stiff ones, or with large ratios of masses", ()),
     )  # fmt: skip
 
     iterations: int = 1
@@ -64,13 +72,15 @@ class SolverXPBD(Solver, key="xpbd"):
     start: str = "zero"
     integrator: str = "euler"
     direction: str = "joints"
+    direct: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        self._prepared: tuple[int, str, str, str, str] | None = None
+        self._prepared: tuple[int, str, str, str, str, tuple[str, ...]] | None = None
         self._ready()
 
     def _ready(self) -> None:
-        chosen = self.iterations, self.order, self.start, self.integrator, self.direction
+        named = tuple(self.direct)
+        chosen = self.iterations, self.order, self.start, self.integrator, self.direction, named
         if self._prepared != chosen:
             self._check_settings()
             self._make_kernels()
@@ -84,7 +94,7 @@ class SolverXPBD(Solver, key="xpbd"):
         self._bounds = leading_parts(self.batches) if self.start == "elastic" else {}
         for batch in self.batches:
             c, damped, slots = batch.set.constraint, batch.set.damping is not None, batch.set.slots
-            begin = c.from_start if self.direction == "joints" else self.direction == "start"
+            begin = self._begins(batch)
             if not slots.only_particles or (begin and not c.unilateral):
                 for disjoint in (False, True):
                     for first in (False, True):
@@ -106,9 +116,26 @@ class SolverXPBD(Solver, key="xpbd"):
         self._sharing = {b.set.name: self._sharing_of(b) for b in self.batches if self._is_warm(b)}
         self._no_correction = zeros(1, vector(3, real), model.device)
 
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        if isinstance(self.direct, str):
+            raise SolverError(f"direct={self.direct!r} is one text; expected labels, as in direct=[{self.direct!r}]")
+        if self.direct and self.order == "jacobi":
+            raise SolverError(
+                f"direct={self.direct!r} with order='jacobi': a direct solve needs order='colored'",
+                "Choose `order: colored`",
+            )
+
+    def _begins(self, batch: ConstraintBatch) -> bool:
+        """Are the directions of the rigid rows of these constraints those at the start of a step?"""
+        return batch.set.constraint.from_start if self.direction == "joints" else self.direction == "start"
+
     def _own_scratch(self) -> None:
         super()._own_scratch()
         model, averaged = self.model, self.order == "jacobi"
+        direct = direct_rows(self.batches, self.direct)
+        self._direct = direct_systems(model, self.batches, direct, self._begins)
+        self._swept = {b.set.name: list(b.colors_without(rows)) for b, rows in zip(self.batches, direct, strict=True)}
         kind = vector(3, model.dtype)
         self._correction = zeros(model.particle_count, kind, model.device, model.requires_grad) if averaged else None
         self._soft = {
@@ -127,7 +154,9 @@ class SolverXPBD(Solver, key="xpbd"):
     @property
     def scratch(self) -> list[array]:
         """Arrays that every step writes before it reads them."""
-        return [*super().scratch, *self._soft.values(), *([self._correction] if self._correction is not None else [])]
+        direct = [a for system in self._direct for a in system.scratch]
+        averaged = [self._correction] if self._correction is not None else []
+        return [*super().scratch, *self._soft.values(), *averaged, *direct]
 
     @property
     def sweeps(self) -> int:
@@ -152,14 +181,16 @@ class SolverXPBD(Solver, key="xpbd"):
         for batch in self.batches:  # line 4, where multipliers do not begin at zero
             if self._is_warm(batch):
                 bound = self._bound(batch, s)
-                for rows in batch.colors:
+                for rows in self._swept[batch.set.name]:
                     kernel = self._warm_starts[batch.set.name, rows.disjoint]
                     self._warm_start(kernel, batch, rows, s, self._sharing[batch.set.name], bound)
         for iteration in range(self.iterations):  # lines 5 to 13
             if self._correction is None:
                 for batch in self.batches:
-                    for rows in batch.colors:
+                    for rows in self._swept[batch.set.name]:
                         self._project(batch, rows, iteration, s)
+                for system in self._direct:
+                    system.project(s, self._bodies, self._constraint_data, iteration == 0)
             else:
                 self._correction.zero_()
                 for batch in self.batches:

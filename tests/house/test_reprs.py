@@ -13,7 +13,7 @@ def problem(tmp_path_factory):
 
 def test_solvers_and_models(problem):
     assert repr(problem.model) == "Model(16 particles; 21 bend, 21 distance, 12 contact_sphere; float64 on cpu)"
-    settings = "iterations=1, order='colored', start='zero', integrator='euler', direction='joints'"
+    settings = "iterations=1, order='colored', start='zero', integrator='euler', direction='joints', direct=[]"
     assert repr(problem.solver) == f"SolverXPBD({settings}; {problem.model!r})"
     assert repr(sim.SolverSemiImplicit(problem.model)) == f"SolverSemiImplicit({problem.model!r})"
 

@@ -15,92 +15,18 @@ Sets of particles alone have the kernel of `sim.constraints.projection`, whose e
 
 from sim.constraints.base import Constraint
 from sim.constraints.particles import particle_layout
-from sim.constraints.projection import constraint_at, parameter_struct, solve, value_type
-from sim.constraints.slots.bodies import body_struct, frame_wrench, in_world, point_wrench, slot_struct
+from sim.constraints.projection import parameter_struct, solve, value_type
+from sim.constraints.slots.bodies import body_struct, in_world, slot_struct
+from sim.constraints.slots.linearization import linearization_of
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.embedding import fields_at
 from sim.core.lang.frontend.builtins import static, tid
-from sim.core.lang.frontend.function import Function, func
-from sim.core.lang.library.quaternion import quat_from_rotation_vector, quat_rotate, quat_to_rotation_vector
+from sim.core.lang.library.quaternion import quat_from_rotation_vector
 from sim.core.lang.library.vector import dot
 from sim.core.lang.memoize import memoize
-from sim.core.lang.types import Scalar, matrix, quaternion, transformation, vector
+from sim.core.lang.types import Scalar, matrix, quaternion, vector
 from sim.core.runtime.arrays.array import array, array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
-
-matrix_of = matrix
-
-
-@memoize
-def points_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
-    """`points_at(x, poses, placing)` in a kernel: the points of a constraint as C takes them.
-
-    x: of its particles; poses: (x, q) of its bodies; placing: the entries of `slot_struct`, in order.
-    """
-    n_points, body_of, frame = c.points, slots.body_of, transformation(real)
-    is_frame, on_body = tuple(j in c.frames for j in range(n_points)), tuple(body >= 0 for body in body_of)
-    framed = [j for j in slots.placed if j in c.frames]
-    particle_at, offset_at, frame_at = (
-        tuple(start + there.index(j) if j in there else -1 for j in range(n_points))
-        for start, there in ((0, slots.particles), (0, slots.placed), (len(slots.placed), framed))
-    )
-
-    @func
-    def at_slot(j, x, poses, placing):
-        if particle_at[j] >= 0:
-            return x[particle_at[j]]
-        place = placing[offset_at[j]]
-        if on_body[j]:
-            place = poses[body_of[j]][0] + quat_rotate(poses[body_of[j]][1], place)
-        if is_frame[j]:
-            turned = placing[frame_at[j]]
-            if on_body[j]:
-                turned = poses[body_of[j]][1] * turned
-            return frame(place, turned)
-        return place
-
-    @func
-    def points_at(x, poses, placing):
-        return [at_slot(static(j), x, poses, placing) for j in static(range(n_points))]
-
-    return points_at
-
-
-@memoize
-def wrenches_of(c: Constraint, slots: Slots) -> Function:
-    """`wrenches(gradients, points, centers)` in a kernel: of one row, for each body, force and torque about its centre
-    of mass of a unit multiplier.  gradients: of C by its points; centers: of mass of its bodies."""
-    is_frame, of_body = tuple(j in c.frames for j in range(c.points)), slots.bodies
-
-    @func
-    def at_slot(j, gradients, points, center):
-        if is_frame[j]:
-            return frame_wrench(gradients[j], points[j], center)
-        return point_wrench(gradients[j], points[j], center)
-
-    @func
-    def on_body(g, gradients, points, centers):
-        parts = [at_slot(static(j), gradients, points, centers[g]) for j in static(of_body[g])]
-        return sum([part[0] for part in parts]), sum([part[1] for part in parts])
-
-    @func
-    def wrenches(gradients, points, centers):
-        return [on_body(static(g), gradients, points, centers) for g in static(range(len(of_body)))]
-
-    return wrenches
-
-
-@func
-def softness(alpha, stiffness):
-    """alpha / (alpha + stiffness), 0 where nothing can move."""
-    whole = alpha + stiffness
-    return alpha / whole if whole > 0.0 else 0.0 * alpha
-
-
-@func
-def between(begin, end, s):
-    """From one at s = 0 to the other at s = 1."""
-    return begin + s * (end - begin)
 
 
 @memoize
@@ -119,21 +45,14 @@ def make_slot_projection(
     vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
     SlotData, Bodies, Quat = slot_struct(c, slots, real), body_struct(real), quaternion(real)
     layout = particle_layout(real)
-    particle_type, position = layout.type(real), layout.position
-    displacement, moved_by = layout.displacement, layout.moved_by
-    rows, unilateral, elastic, active = c.rows, c.unilateral, c.elastic, c.active(damped or c.driven)
-    resists, m = tuple((damped or c.driven) and acts for acts in c.damped), len(active)
-    square, column = matrix_of((m, m), real), vector(m, real)
+    particle_type, moved_by = layout.type(real), layout.moved_by
+    rows, unilateral, active = c.rows, c.unilateral, c.active(damped or c.driven)
+    m = len(active)
+    square, column = matrix((m, m), real), vector(m, real)
     particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
-    at, points_at = constraint_at(c, real, gradient=True), points_of(c, slots, real)
-    wrenches, driven, limit = wrenches_of(c, slots), c.driven, c.limited
-    chosen = start_direction and not unilateral and not driven and any(elastic)
     n_particles, n_bodies = len(particles), len(owners)
-    parameter_names = tuple(c.parameters)
-    ke_at, kd_at, vel_at, limit_at = (
-        parameter_names.index(name) if name in parameter_names else -1
-        for name in ("target_ke", "target_kd", "target_vel", limit)
-    )
+    linearization = linearization_of(c, slots, real, damped, start_direction)
+    limit_at = tuple(c.parameters).index(c.limited) if c.limited else -1
 
     @kernel(name=f"project_{c.name}_{slots.kinds}")
     def project(
@@ -156,98 +75,35 @@ def make_slot_projection(
         k = start + tid()
         p_k = [points[k, j] for j in static(particles)]
         b_k = [points[k, j] for j in static(owners)]
-        of_p = [particle[p_k[p]] for p in static(range(n_particles))]
-        dx_b, turn_b = [dx[b_k[g]] for g in static(range(n_bodies))], [turn[b_k[g]] for g in static(range(n_bodies))]
-        begun = [(bodies.x[b_k[g]], bodies.q[b_k[g]]) for g in static(range(n_bodies))]
-        poses = [(begun[g][0] + dx_b[g], turn_b[g] * begun[g][1]) for g in static(range(n_bodies))]
-        centers = [poses[g][0] for g in static(range(n_bodies))]
         w_p = [w[p_k[p]] for p in static(range(n_particles))]
         w_b = [bodies.inv_mass[b_k[g]] for g in static(range(n_bodies))]
-        inertia_b = [bodies.inv_inertia[b_k[g]] for g in static(range(n_bodies))]
-        placed_k, data_k = fields_at(placing, k), fields_at(data, k)
-
-        x = points_at([position(of_p[p]) for p in static(range(n_particles))], poses, placed_k)
-        C, J = at(x, data, k)
-        on = [wrenches(J[active[i]], x, centers) for i in static(range(m))]
-        # the directions along which the multipliers push: gradients of the present, or of the start
-        D, along = J, on
-        if chosen:
-            x_0 = points_at([x_ref[p_k[p]] for p in static(range(n_particles))], begun, placed_k)
-            _, J_0 = at(x_0, data, k)
-            on_0 = [
-                wrenches(J_0[active[i]], x_0, [begun[g][0] for g in static(range(n_bodies))]) for i in static(range(m))
-            ]
-            s = [
-                softness(
-                    (compliance[k] if rows == 1 else compliance[k][active[i]]) / (dt * dt),
-                    sum(
-                        [
-                            w_p[p] * dot(J[active[i]][particles[p]], J[active[i]][particles[p]])
-                            for p in static(range(n_particles))
-                        ]
-                    )
-                    + sum(
-                        [
-                            w_b[g] * dot(on[i][g][0], on[i][g][0])
-                            + dot(on[i][g][1], in_world(poses[g][1], inertia_b[g], on[i][g][1]))
-                            for g in static(range(n_bodies))
-                        ]
-                    ),
-                )
-                for i in static(range(m))
-            ]
-            D = [
-                [between(J_0[active[i]][j], J[active[i]][j], s[i]) for j in static(particles)] for i in static(range(m))
-            ]
-            along = [
-                [
-                    (between(on_0[i][g][0], on[i][g][0], s[i]), between(on_0[i][g][1], on[i][g][1], s[i]))
-                    for g in static(range(n_bodies))
-                ]
-                for i in static(range(m))
-            ]
-        else:
-            D = [[J[active[i]][j] for j in static(particles)] for i in static(range(m))]
-
+        turn_b = [turn[b_k[g]] for g in static(range(n_bodies))]
         lam = value() if first else multiplier[k]
+        (J, on), (D, along), terms = linearization(
+            k, points, placing, data, compliance, damping, w, x_ref, bodies, dt, particle, dx, turn, lam
+        )
         spun = [
-            [in_world(poses[g][1], inertia_b[g], along[i][g][1]) for g in static(range(n_bodies))]
+            [
+                in_world(turn_b[g] * bodies.q[b_k[g]], bodies.inv_inertia[b_k[g]], along[i][g][1])
+                for g in static(range(n_bodies))
+            ]
             for i in static(range(m))
         ]  # I^-1 tau
         A, b = square(), column()
         for i in static(range(m)):
-            r = active[i]
-            J_i = [J[r][j] for j in static(particles)]
+            weight, alpha, right = terms[i]
             for j in static(range(m)):
-                A[i, j] = sum([w_p[p] * dot(J_i[p], D[j][p]) for p in static(range(n_particles))]) + sum(
-                    [
-                        w_b[g] * dot(on[i][g][0], along[j][g][0]) + dot(on[i][g][1], spun[j][g])
-                        for g in static(range(n_bodies))
-                    ]
+                A[i, j] = weight * (
+                    sum([w_p[p] * dot(J[i][p], D[j][p]) for p in static(range(n_particles))])
+                    + sum(
+                        [
+                            w_b[g] * dot(on[i][g][0], along[j][g][0]) + dot(on[i][g][1], spun[j][g])
+                            for g in static(range(n_bodies))
+                        ]
+                    )
                 )
-            rate = real(0.0)
-            if resists[r]:
-                rate = sum(
-                    [dot(J_i[p], displacement(of_p[p], x_ref[p_k[p]])) for p in static(range(n_particles))]
-                ) + sum(
-                    [
-                        dot(on[i][g][0], dx_b[g]) + dot(on[i][g][1], quat_to_rotation_vector(turn_b[g]))
-                        for g in static(range(n_bodies))
-                    ]
-                )
-            # the system A dlam = b of eq. 18, with the terms of eq. 26 on damped rows
-            alpha = (compliance[k] if rows == 1 else compliance[k][r]) / (dt * dt)
-            stiff = real(1.0 if elastic[r] else 0.0)
-            gamma = real(0.0)
-            if driven:
-                stiff, gamma = data_k[ke_at], data_k[kd_at] / dt
-                rate -= dt * data_k[vel_at]
-            elif resists[r]:
-                gamma = damping[k] / dt
-            for j in static(range(m)):
-                A[i, j] = (stiff + gamma) * A[i, j]
             A[i, i] += alpha
-            b[i] = -(stiff * C[r] + gamma * rate + alpha * (lam if rows == 1 else lam[r]))
+            b[i] = right
         dlam = column()
         if rows == 1:
             if A[0, 0] != 0.0:  # else rigid between bodies that cannot move
@@ -255,7 +111,7 @@ def make_slot_projection(
                 if unilateral:
                     dlam[0] = max(dlam[0], -lam)
                 if limit_at >= 0:
-                    most = data_k[limit_at] * (dt * dt)
+                    most = fields_at(data, k)[limit_at] * (dt * dt)
                     dlam[0] = min(max(dlam[0], -most - lam), most - lam)
         elif sum(w_p) + sum(w_b) > 0.0:
             dlam = solve(A, b)

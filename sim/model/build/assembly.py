@@ -63,8 +63,8 @@ class ModelParts:
     air_density: float = 0.0
     bodies: Sequence[BodyBlock] = ()
     sites: Sequence[SiteBlock] = ()
-    joints: Sequence[JointBlock] = ()
     visuals: Sequence[Visual] = ()
+    joints: Sequence[JointBlock] = ()
 
     def with_held(self) -> ModelParts:
         """The same, with what constraints want to know of the points that are held."""
@@ -98,8 +98,8 @@ class ModelParts:
             self.air_density,
             [b.copied(worlds) for b in self.bodies],
             sites,
-            [b.copied(number_bodies, worlds) for b in self.joints],
             [v for visual in self.visuals for v in copied_visual(visual, number_bodies)],
+            [b.copied(number_bodies, worlds) for b in self.joints],
         )
 
 
@@ -174,8 +174,8 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         worlds=parts.worlds,
         in_wind=in_wind,
         bodies={block.group.name: block.group for block in parts.bodies},
-        joints=listed_joints(parts.joints, of_joints, parts.worlds),
         visuals=parts.visuals,
+        joints=listed_joints(parts.joints, of_joints, parts.worlds),
     )
     model.refresh()
     _measure(model, placed, blocks)

@@ -9,8 +9,8 @@ import numpy as np
 from sim.constraints.base import Constraint
 from sim.constraints.projection import parameter_struct
 from sim.constraints.slots.bodies import slot_struct
+from sim.constraints.slots.linearization import points_of
 from sim.constraints.slots.pattern import Slots
-from sim.constraints.slots.projection import points_of
 from sim.core.lang.embedding import embed, fields_at, traced
 from sim.core.lang.frontend.builtins import static, tid
 from sim.core.lang.library.quaternion import quat_rotate

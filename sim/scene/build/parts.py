@@ -6,6 +6,7 @@ import numpy as np
 
 from sim.scene.build.bodies import add_bodies, add_sites
 from sim.scene.build.context import BuildContext
+from sim.scene.build.joints import add_joints
 from sim.scene.build.objects import add_objects
 from sim.scene.build.surroundings import add_attachments, add_loads, add_shapes, check_inside
 
@@ -15,6 +16,7 @@ def add_parts(context: BuildContext) -> np.ndarray:
     _check_names(context)
     add_objects(context)
     add_bodies(context)
+    add_joints(context)
     attached = add_attachments(context)
     pinned = [points for name, points in attached.items() if context.data["attachments"][name]["compliance"] == 0.0]
     held = np.concatenate([np.zeros(0, np.int32), *pinned])
@@ -29,7 +31,7 @@ def add_parts(context: BuildContext) -> np.ndarray:
 def _check_names(context: BuildContext) -> None:
     """Objects, shapes, attachments and loads name material values of one model: a name is used once among them."""
     taken = {"gravity": "world.gravity"}
-    for table in ("objects", "shapes", "attachments", "loads"):
+    for table in ("objects", "joints", "shapes", "attachments", "loads"):
         for name in context.data[table]:
             path = f"{table}.{name}"
             if name in taken:

@@ -139,11 +139,12 @@ def _with_method(scene: Document, method: Method) -> Document:
 def make_solver(context: BuildContext, model: Model, key: str) -> Solver:
     """The solver that `solver` names, or `reference`."""
     ((name, settings),) = context.data[key].items()
-    solver = SOLVERS[name](model, **settings)
     try:
+        solver = SOLVERS[name](model, **settings)
         solver.check_model()
     except SolverError as error:
         context.problem(f"{key}.{name}", str(error), error.hint)
+        context.finish()
     return solver
 
 

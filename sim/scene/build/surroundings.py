@@ -43,13 +43,37 @@ def add_attachments(context: BuildContext) -> dict[str, np.ndarray]:
     for name, entry in context.entries("attachments"):
         points = context.choose(f"attachments.{name}", entry)
         with context.at(f"attachments.{name}"):
-            if points is not None:
+            if points is None:
+                continue
+            if "to" in entry:
+                _tie(context, name, entry, points)
+            else:
                 context.builder.add_attachment(
                     points, entry["motion"] or None, entry["compliance"], name,
                     offset=entry.get("offset"), turn=entry.get("turn"),
                 )  # fmt: skip
                 attached[name] = points
     return attached
+
+
+def _tie(context: BuildContext, name: str, entry: dict[str, Any], points: np.ndarray) -> None:
+    """Ties points to the body that carries them, to the nearest segment of a rod."""
+    path = f"attachments.{name}"
+    for key in ("motion", "offset", "turn"):
+        if entry.get(key):
+            context.problem(f"{path}.{key}", f"`{key}` of points that a body carries", "remove it: the body moves them")
+    bodies = context.bodies.get(entry["to"])
+    if bodies is None:
+        context.problem(f"{path}.to", f"`{entry['to']}` is no body", "name a body or a rod")
+        return
+    group, builder = context.groups[entry["on"]], context.builder
+    rows = []
+    for point in points:
+        place = group.positions[point - group.start]
+        poses = {int(body): builder.pose_of(int(body)) for body in bodies}
+        body = min(poses, key=lambda number: float(np.linalg.norm(poses[number].p - place)))
+        rows.append([int(point), builder.point_of(body, poses[body].seen(place).tolist())])
+    builder.add_constraints("ball", rows, entry["compliance"], label=name)
 
 
 def check_inside(context: BuildContext, pinned: np.ndarray) -> None:

@@ -8,6 +8,7 @@ from sim.identify.losses.terms import LOSS
 from sim.scene.schema.keys.common import REQUIRED, key
 from sim.scene.schema.keys.expectations import EXPECT
 from sim.scene.schema.keys.experiments import EXPERIMENTS, MARKERS, MEASURES
+from sim.scene.schema.keys.joints import JOINTS
 from sim.scene.schema.keys.materials import MaterialSpec
 from sim.scene.schema.keys.objects import objects
 from sim.scene.schema.keys.optimize import OPTIMIZE
@@ -54,6 +55,7 @@ def scene_schema(materials: Mapping[str, MaterialSpec]) -> SchemaLine:
         key("solver", SOLVER, "time integration", {SolverXPBD.key: {}}),
         key("reference", SOLVER, "another solver, which simulates the result once more, to compare"),
         key("objects", Map(objects(materials), table="objects"), "what moves", REQUIRED),
+        key("joints", Map(JOINTS, table="joints"), "what holds bodies together", {}, may_be_set=True),
         key("shapes", Map(SHAPES, table="shapes"), "what is collided with", {}, may_be_set=True),
         key("attachments", Map(ATTACHMENTS, table="attachments"), "points that are held or moved", {}, may_be_set=True),
         key("loads", Map(LOADS, table="loads"), "additional masses", {}, may_be_set=True),

@@ -46,7 +46,8 @@ MOTION = Table((
 ATTACHMENTS = Table((
     key("on", NameOf("objects"), "the object", REQUIRED),
     key("where", WHERE, "its points", REQUIRED),
-    key("compliance", Number("m/N", NOT_NEGATIVE), "0: pinned (zero inverse mass, position prescribed)", 0),
+    key("to", NameOf("objects"), "a body that carries the points, at the places that they begin with"),
+    key("compliance", Number("m/N", NOT_NEGATIVE), "0: pinned (zero inverse mass, position prescribed), or rigid", 0),
     key("offset", Tuple(3, "m"), "from where its points are at rest to where it holds them from the start, the others "
         "beginning at rest; with it or `turn` both may be sought", may_vary=True, model_path="{1}.offset"),
     key("turn", Tuple(3, "rad"), "rotation vector, about the middle of its points, of how it holds them; then `offset`",

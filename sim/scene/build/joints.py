@@ -1,0 +1,74 @@
+"""Joints of a scene, handed to a `ModelBuilder`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sim.model import ModelError
+from sim.scene.build.context import BuildContext
+
+WORLD = -1
+
+
+def add_joints(context: BuildContext) -> None:
+    """Every joint between bodies that could be built."""
+    for name, entry in context.entries("joints"):
+        path = f"joints.{name}"
+        parent, child = (_body(context, f"{path}.{end}", entry[end], entry) for end in ("parent", "child"))
+        if parent is not None and child is not None:
+            with context.at(path):
+                _add(context, name, entry, parent, child)
+
+
+def _body(context: BuildContext, path: str, name: str, entry: dict[str, Any]) -> int | None:
+    """The number of the body that a joint names: of a rod the segment that is nearest to it.  None: there is none."""
+    if name == "world":
+        return WORLD
+    bodies = context.bodies.get(name)
+    if bodies is None:
+        if f"objects.{name}" not in context.skipped:
+            context.problem(path, f"`{name}` is no body", "a joint is between bodies, rods and the `world`")
+        return None
+    if len(bodies) > 1 and "at" not in entry:
+        context.problem(path, f"`{name}` has {len(bodies)} segments", "give the place of the joint by `at`")
+        return None
+    place = np.array(entry.get("at", (0.0, 0.0, 0.0)))
+    return int(min(bodies, key=lambda body: float(np.linalg.norm(context.builder.pose_of(int(body)).p - place))))
+
+
+def _add(context: BuildContext, name: str, entry: dict[str, Any], parent: int, child: int) -> None:
+    builder = context.builder
+    at_parent, at_child = builder.joint_frames(parent, child, entry.get("at", (0.0, 0.0, 0.0)))
+    if "parent_at" in entry:
+        at_parent[:3], at_child[:3] = entry["parent_at"], entry["child_at"]
+    common: dict[str, Any] = {"compliance": entry["compliance"], "damping": entry["damping"], "label": name}
+    kind = next(k for k in ("revolute", "prismatic", "ball", "fixed", "distance") if k in entry)
+    if kind not in ("revolute", "prismatic"):
+        for key in ("limits", "drive", "friction"):
+            if entry.get(key):
+                raise ModelError(f"`{key}` of a joint without an axis", "It belongs to `revolute` and `prismatic`")
+    if kind == "ball":
+        builder.add_joint_ball(parent, child, at_parent, at_child, **common)
+    elif kind == "fixed":
+        builder.add_joint_fixed(parent, child, at_parent, at_child, **common)
+    elif kind == "distance":
+        given = entry["distance"]
+        length = given.get("length")
+        least, most = (length, length) if length else (given.get("least", -1.0), given.get("most", -1.0))
+        builder.add_joint_distance(parent, child, at_parent, at_child, min_distance=least, max_distance=most, **common)
+    else:
+        add = builder.add_joint_revolute if kind == "revolute" else builder.add_joint_prismatic
+        along = {**common, **_along(entry)}
+        add(parent, child, at_parent, at_child, entry[kind]["axis"], **along)
+
+
+def _along(entry: dict[str, Any]) -> dict[str, Any]:
+    """What acts along the free coordinate."""
+    drive = entry.get("drive", {})
+    low, high = entry.get("limits", (None, None))
+    named = {"target": "target_pos", "speed": "target_vel", "stiffness": "target_ke", "damping": "target_kd",
+             "effort": "effort_limit", "keys": "target_keys"}  # fmt: skip
+    out = {named[key]: value for key, value in drive.items()}
+    return {**out, "limit_lower": low, "limit_upper": high, "friction": entry["friction"]}

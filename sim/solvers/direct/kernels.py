@@ -1,0 +1,350 @@
+"""Kernels of the direct solve.
+
+For the rows of all constraints of a tree, as `sim.constraints.slots` linearises them,
+
+    A dlambda = b,  A = weight J W D^T + alpha
+
+1. linearize: weight J, D, alpha and b of each constraint, J and D by its movers (`touches`).
+2. assemble, factorise: the blocks of A, and L U = A in place (U with the inverses of the blocks on its diagonal).
+3. substitute: a first solution of it, dlambda_0.
+4. residual: r = b - A dlambda_0, from J, W, D and alpha; and substitute again: dlambda = dlambda_0 + A^-1 r.
+5. move: x += W D^T dlambda.
+
+A tape sees all but 2 and 3: what these give, the factor and dlambda_0, is constant to it.  Since r = 0 but for
+rounding, the derivative of 4 is then that of the solution, d dlambda = A^-1 (db - dA dlambda_0): the adjoint of a
+linear solve by the transposed factor, without a derivative of the factorisation (M. B. Giles, "An extended collection
+of matrix derivative results", 2008, sec. 2.3.1).  In the forward direction it is a step of iterative refinement.
+"""
+
+# Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
+# mypy: ignore-errors
+
+from dataclasses import dataclass
+
+from sim.constraints.base import Constraint
+from sim.constraints.particles import particle_layout
+from sim.constraints.projection import parameter_struct, value_type
+from sim.constraints.slots.bodies import body_struct, in_world, slot_struct
+from sim.constraints.slots.linearization import linearization_of
+from sim.constraints.slots.pattern import Slots
+from sim.core.lang.frontend.builtins import static, tid
+from sim.core.lang.frontend.function import func
+from sim.core.lang.library.matrix import transpose
+from sim.core.lang.library.quaternion import quat_from_rotation_vector
+from sim.core.lang.memoize import memoize
+from sim.core.lang.types import Scalar, matrix, quaternion, vector
+from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.launch.kernel import Kernel, kernel
+
+
+@dataclass(frozen=True)
+class TreeKernels:
+    """Those for constraints of so many rows, on particles alone or on bodies too."""
+
+    weigh: Kernel
+    assemble: Kernel
+    factorise: Kernel
+    substitute: Kernel
+    shift: Kernel
+    residual: Kernel
+    move: Kernel
+
+
+@memoize
+def make_linearize(
+    c: Constraint, slots: Slots, real: Scalar, first: bool, damped: bool, start_direction: bool, size: int, width: int
+) -> Kernel:
+    """The rows of constraints rows[tid()], as constraints nodes[tid()] of a system with blocks of `size`, whose
+    touches, of particles then of bodies, begin at touches[tid()].  `first` as for projections."""
+    vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
+    SlotData, Bodies, Quat = slot_struct(c, slots, real), body_struct(real), quaternion(real)
+    particle_type = particle_layout(real).type(real)
+    m, n_particles, n_bodies = len(c.active(damped or c.driven)), len(slots.particles), len(slots.bodies)
+    lines, column = matrix((size, width), real), vector(size, real)
+    linearization = linearization_of(c, slots, real, damped, start_direction)
+
+    @kernel(name=f"linearize_{c.name}_{slots.kinds}")
+    def linearize(
+        rows: array[int],
+        nodes: array[int],
+        touches: array[int],
+        points: array2d[int],
+        placing: SlotData,
+        data: Data,
+        compliance: array[value],
+        damping: array[real],
+        w: array[real],
+        x_ref: array[vec3],
+        bodies: Bodies,
+        dt: real,
+        particle: array[particle_type],
+        dx: array[vec3],
+        turn: array[Quat],
+        multiplier: array[value],
+        J_out: array[lines],
+        D_out: array[lines],
+        alpha_out: array[column],
+        b_out: array[column],
+    ):
+        t = tid()
+        k, node, touch = rows[t], nodes[t], touches[t]
+        lam = value() if first else multiplier[k]
+        (J, on), (D, along), terms = linearization(
+            k, points, placing, data, compliance, damping, w, x_ref, bodies, dt, particle, dx, turn, lam
+        )
+        alpha, b = column(1.0), column()  # rows that are not there: 1 dlambda = 0
+        for i in static(range(m)):
+            alpha[i], b[i] = terms[i][1], terms[i][2]
+        alpha_out[node], b_out[node] = alpha, b
+        for p in static(range(n_particles)):
+            J_p, D_p = lines(), lines()
+            for i in static(range(m)):
+                for a in static(range(3)):
+                    J_p[i, a], D_p[i, a] = terms[i][0] * J[i][p][a], D[i][p][a]
+            J_out[touch + p], D_out[touch + p] = J_p, D_p
+        for g in static(range(n_bodies)):
+            J_b, D_b = lines(), lines()
+            for i in static(range(m)):
+                for a in static(range(3)):
+                    J_b[i, a], J_b[i, 3 + a] = terms[i][0] * on[i][g][0][a], terms[i][0] * on[i][g][1][a]
+                    D_b[i, a], D_b[i, 3 + a] = along[i][g][0][a], along[i][g][1][a]
+            J_out[touch + static(n_particles + g)], D_out[touch + static(n_particles + g)] = J_b, D_b
+
+    linearize.race_free = True  # a constraint writes what is its own
+    return linearize
+
+
+@func
+def inverse_of(a, out):
+    """a^-1 by Gauss-Jordan elimination without pivoting; out: the identity."""
+    n = len(a)
+    for i in static(range(n)):
+        f = 1.0 / a[i, i]
+        for k in static(range(n)):
+            a[i, k] = f * a[i, k]
+            out[i, k] = f * out[i, k]
+        for j in static(range(n)):
+            if static(j != i):
+                f = a[j, i]
+                for k in static(range(n)):
+                    a[j, k] = a[j, k] - f * a[i, k]
+                    out[j, k] = out[j, k] - f * out[i, k]
+    return out
+
+
+@memoize
+def tree_kernels(real: Scalar, size: int, width: int) -> TreeKernels:
+    """Kernels of systems with blocks of `size` rows, whose movers are particles (width 3) or bodies too (6)."""
+    vec3, Quat, Bodies = vector(3, real), quaternion(real), body_struct(real)
+    layout = particle_layout(real)
+    particle_type, moved_by = layout.type(real), layout.moved_by
+    lines, square, column = matrix((size, width), real), matrix((size, size), real), vector(size, real)
+    wrench, with_bodies = vector(width, real), width == 6
+
+    @func
+    def force(f):
+        return vec3(f[0], f[1], f[2])
+
+    @func
+    def moved(mover, f, w, bodies, turn):
+        """W f, of a force and a torque on a mover: a particle, or behind the last of them a body."""
+        out = wrench()
+        if mover < len(w):
+            for a in static(range(3)):
+                out[a] = w[mover] * f[a]
+        elif static(with_bodies):
+            k = mover - len(w)
+            turned = in_world(turn[k] * bodies.q[k], bodies.inv_inertia[k], vec3(f[3], f[4], f[5]))
+            for a in static(range(3)):
+                out[a], out[3 + a] = bodies.inv_mass[k] * f[a], turned[a]
+        return out
+
+    @kernel(name=f"weigh_{size}_{width}")
+    def weigh(
+        mover: array[int],
+        w: array[real],
+        bodies: Bodies,
+        turn: array[Quat],
+        D: array[lines],
+        WD: array[lines],
+    ):
+        k = tid()
+        if mover[k] >= 0:
+            D_k = D[k]
+            out = lines()
+            for i in static(range(size)):
+                out[i] = moved(mover[k], D_k[i], w, bodies, turn)
+            WD[k] = out
+
+    @kernel(name=f"assemble_{size}_{width}")
+    def assemble(
+        offsets: array[int],
+        left: array[int],
+        right: array[int],
+        nodes: int,
+        J: array[lines],
+        WD: array[lines],
+        alpha: array[column],
+        blocks: array[square],
+    ):
+        k = tid()
+        A = square()
+        if k < nodes:
+            for i in static(range(size)):
+                A[i, i] = alpha[k][i]
+        for q in range(offsets[k], offsets[k + 1]):
+            A += J[left[q]] @ transpose(WD[right[q]])
+        blocks[k] = A
+
+    @kernel(name=f"factorise_{size}")
+    def factorise(
+        trees: array[int],
+        columns: array[int],
+        couplings: array[int],
+        offsets: array[int],
+        updates: array2d[int],
+        blocks: array[square],
+    ):
+        t = tid()
+        n = trees[len(trees) - 1]
+        for j in range(trees[t], trees[t + 1]):
+            one = square()
+            for i in static(range(size)):
+                one[i, i] = 1.0
+            inverse = inverse_of(blocks[j], one)
+            blocks[j] = inverse
+            for q in range(columns[j], columns[j + 1]):
+                blocks[n + couplings[q]] = blocks[n + couplings[q]] @ inverse
+            for q in range(offsets[j], offsets[j + 1]):
+                blocks[updates[q, 2]] -= blocks[updates[q, 0]] @ blocks[updates[q, 1]]
+
+    @kernel(name=f"substitute_{size}")
+    def substitute(
+        trees: array[int],
+        columns: array[int],
+        column_couplings: array[int],
+        behind: array[int],
+        rows: array[int],
+        row_couplings: array[int],
+        ahead: array[int],
+        blocks: array[square],
+        b: array[column],
+        y: array[column],
+        x: array[column],
+    ):
+        t = tid()
+        n, count = trees[len(trees) - 1], len(behind)
+        begin, end = trees[t], trees[t + 1]
+        for j in range(begin, end):  # L y = b
+            total = b[j]
+            for q in range(rows[j], rows[j + 1]):
+                e = row_couplings[q]
+                total -= blocks[n + e] @ y[ahead[e]]
+            y[j] = total
+        for back in range(begin, end):  # U x = y
+            j = begin + end - 1 - back
+            total = y[j]
+            for q in range(columns[j], columns[j + 1]):
+                e = column_couplings[q]
+                total -= blocks[n + count + e] @ x[behind[e]]
+            x[j] = blocks[j] @ total
+
+    @kernel(name=f"shift_{size}_{width}")
+    def shift(
+        movers: array[int],
+        offsets: array[int],
+        touches: array[int],
+        node: array[int],
+        w: array[real],
+        bodies: Bodies,
+        turn: array[Quat],
+        D: array[lines],
+        dlam: array[column],
+        u: array[wrench],
+    ):
+        k = tid()
+        f = wrench()
+        for q in range(offsets[k], offsets[k + 1]):
+            f += dlam[node[touches[q]]] @ D[touches[q]]
+        u[k] = moved(movers[k], f, w, bodies, turn)
+
+    @kernel(name=f"residual_{size}_{width}")
+    def residual(
+        offsets: array[int],
+        touches: array[int],
+        at: array[int],
+        J: array[lines],
+        alpha: array[column],
+        b: array[column],
+        dlam: array[column],
+        u: array[wrench],
+        r: array[column],
+    ):
+        k = tid()
+        total = b[k]
+        for i in static(range(size)):
+            total[i] = total[i] - alpha[k][i] * dlam[k][i]
+        for q in range(offsets[k], offsets[k + 1]):
+            total -= J[touches[q]] @ u[at[q]]
+        r[k] = total
+
+    @kernel(name=f"move_{size}_{width}")
+    def move(
+        movers: array[int],
+        offsets: array[int],
+        touches: array[int],
+        node: array[int],
+        w: array[real],
+        bodies: Bodies,
+        D: array[lines],
+        dlam_0: array[column],
+        correction: array[column],
+        particle: array[particle_type],
+        dx: array[vec3],
+        turn: array[Quat],
+        impulse: array[vec3],
+    ):
+        k = tid()
+        f = wrench()
+        for q in range(offsets[k], offsets[k + 1]):
+            j = node[touches[q]]
+            f += (dlam_0[j] + correction[j]) @ D[touches[q]]
+        mover = movers[k]
+        if mover < len(w):
+            particle[mover] += moved_by(w[mover] * force(f))
+        elif static(with_bodies):
+            i = mover - len(w)
+            tau = vec3(f[3], f[4], f[5])
+            dx[i] += bodies.inv_mass[i] * force(f)
+            turned = quat_from_rotation_vector(in_world(turn[i] * bodies.q[i], bodies.inv_inertia[i], tau))
+            turn[i] = turned * turn[i]
+            if bodies.inv_mass[i] > 0.0:
+                impulse[i] += tau
+
+    made = TreeKernels(weigh, assemble, factorise, substitute, shift, residual, move)
+    for made_kernel in vars(made).values():
+        made_kernel.race_free = True  # a thread writes what is its own: of its tree, its constraint, its mover
+    return made
+
+
+@memoize
+def make_accumulate(c: Constraint, real: Scalar, first: bool, damped: bool, size: int) -> Kernel:
+    """multiplier += dlambda, of constraints rows[tid()], which are nodes[tid()] of a system."""
+    value, column, active = value_type(c, real), vector(size, real), c.active(damped or c.driven)
+    m, rows_of_c = len(active), c.rows
+
+    @kernel(name=f"accumulate_{c.name}")
+    def accumulate(
+        rows: array[int], nodes: array[int], dlam_0: array[column], correction: array[column], multiplier: array[value]
+    ):
+        k, j = rows[tid()], nodes[tid()]
+        lam, dlam = value() if first else multiplier[k], dlam_0[j] + correction[j]
+        if rows_of_c == 1:
+            lam += dlam[0]
+        else:
+            for i in static(range(m)):
+                lam[active[i]] += dlam[i]
+        multiplier[k] = lam
+
+    accumulate.race_free = True
+    return accumulate

@@ -1,0 +1,258 @@
+"""Trees of constraints, named by their labels, that a step solves together."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sim.constraints.slots.pattern import PARTICLE
+from sim.core.lang.errors import did_you_mean
+from sim.core.lang.types import int32, matrix, vector
+from sim.core.runtime.ambient import recording
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.launch.kernel import Kernel
+from sim.core.runtime.launch.launch import launch
+from sim.model.model import Model
+from sim.solvers.base import SolverError, Substep
+from sim.solvers.batch import ConstraintBatch, Rows
+from sim.solvers.bodies import BodyStep
+from sim.solvers.direct.kernels import make_accumulate, make_linearize, tree_kernels
+from sim.solvers.direct.structure import Lists, TooMuchFill, factorise, lists, neighbours, trees_of
+
+MOST_COUPLINGS = 16
+"""Of each constraint with others, on average.  More are no tree: a net of constraints fills its factor."""
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """One constraint of a batch: its row, the number of its active rows, its movers (-1: held) in the order of their
+    touches."""
+
+    batch: int
+    row: int
+    size: int
+    width: int
+    movers: tuple[int, ...]
+
+
+@dataclass(eq=False)
+class Part:
+    """The constraints of one batch in a system.  rows: where they are in the batch; nodes, touches: in the system."""
+
+    batch: ConstraintBatch
+    rows: array
+    nodes: array
+    touches: array
+    linearize: dict[bool, Kernel]
+    accumulate: dict[bool, Kernel]
+
+
+class DirectSystem:
+    """Trees with blocks of one size, solved in one launch, a thread for each tree.
+
+    nodes: all constraints that are solved directly, of which these are trees[0], ...; begins: batch -> are the
+    directions of its rigid rows those at the start of the step?
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        batches: Sequence[ConstraintBatch],
+        nodes: Sequence[Node],
+        graph: Sequence[set[int]],
+        trees: Sequence[Sequence[int]],
+        begins: Callable[[ConstraintBatch], bool],
+    ) -> None:
+        self.model = model
+        device, real, grad = model.device, model.dtype, model.requires_grad
+        try:
+            f = factorise(graph, trees, MOST_COUPLINGS)
+        except TooMuchFill:
+            named = sorted({batches[nodes[k].batch].set.name for tree in trees for k in tree})
+            raise SolverError(
+                f"direct: the {sum(map(len, trees))} constraints {', '.join(map(repr, named))} are no trees, but nets,"
+                " whose factors fill up: leave them out, or use SolverNewton",
+                "Name chains and trees only",
+            ) from None
+        self._count, self._trees_count = len(f.order), len(f.trees) - 1
+        own = [nodes[k] for k in f.order]
+        size, width = max(node.size for node in own), max(node.width for node in own)
+        self._kernels = tree_kernels(real, size, width)
+
+        def integers(values: Iterable[object]) -> array:
+            host = np.array(values if isinstance(values, np.ndarray) else list(values), np.int32)
+            return array(host if host.size else np.zeros((1, *host.shape[1:]), np.int32), dtype=int32, device=device)
+
+        def of_lists(made: Lists) -> list[array]:
+            return [integers(made[0]), integers(made[1])]
+
+        # 1. Touches: the movers of each constraint, in order; those of held ones count for nothing.
+        first = np.concatenate([[0], np.cumsum([len(node.movers) for node in own])]).astype(int)
+        touched = [(j, v) for j, node in enumerate(own) for v in node.movers]
+        at_mover = defaultdict[int, list[int]](list)
+        for touch, (_, v) in enumerate(touched):
+            if v >= 0:
+                at_mover[v].append(touch)
+        movers = sorted(at_mover)
+        local = {v: k for k, v in enumerate(movers)}
+        free = [[t for t in range(first[j], first[j + 1]) if touched[t][1] >= 0] for j in range(len(own))]
+        self._mover_of_touch, self._node_of_touch = integers(v for _, v in touched), integers(j for j, _ in touched)
+        self._movers, self._mover_count, self._touches = integers(movers), len(movers), len(touched)
+        self._touches_of_movers = of_lists(lists([at_mover[v] for v in movers]))
+        self._touches_of_nodes = of_lists(lists(free))
+        self._movers_of_nodes = integers(local[touched[t][1]] for row in free for t in row)
+
+        # 2. The products J W D^T of which each block is the sum, and the factorisation.
+        blocks = self._count + 2 * f.couplings
+        products: list[list[tuple[int, int]]] = [[] for _ in range(blocks)]
+        for shared in at_mover.values():
+            for a in shared:
+                for b in shared:
+                    products[f.block(touched[a][0], touched[b][0])].append((a, b))
+        self._products = [
+            integers(np.concatenate([[0], np.cumsum([len(p) for p in products])])),
+            *(integers(pair[side] for p in products for pair in p) for side in (0, 1)),
+        ]
+        self._trees = integers(f.trees)
+        self._columns, self._rows = of_lists(f.columns), of_lists(f.rows)
+        self._behind, self._ahead = integers(f.behind), integers(f.ahead)
+        offsets, triples = f.updates
+        self._updates = [integers(offsets), integers(triples.reshape(-1, 3))]
+        self._block_count, self._couplings = blocks, f.couplings
+
+        # 3. What a step writes before it reads it.
+        lines, square, column = matrix((size, width), real), matrix((size, size), real), vector(size, real)
+        n, touches = self._count, len(touched)
+        self._J, self._D = (zeros(touches, lines, device, grad) for _ in range(2))
+        self._alpha, self._b, self._r, self._y, self._correction = (zeros(n, column, device, grad) for _ in range(5))
+        self._u = zeros(len(movers), vector(width, real), device, grad)
+        # constant to a tape
+        self._WD, self._blocks = zeros(touches, lines, device), zeros(blocks, square, device)
+        self._y_0, self._dlam_0 = (zeros(n, column, device) for _ in range(2))
+
+        self._parts = []
+        for index in sorted({node.batch for node in own}):
+            batch, here = batches[index], [j for j, node in enumerate(own) if node.batch == index]
+            here.sort(key=lambda j: own[j].row)
+            c, damped, begin = batch.set.constraint, batch.set.damping is not None, begins(batch)
+            self._parts.append(
+                Part(
+                    batch,
+                    integers(own[j].row for j in here),
+                    integers(here),
+                    integers(first[j] for j in here),
+                    {k: make_linearize(c, batch.set.slots, real, k, damped, begin, size, width) for k in (False, True)},
+                    {k: make_accumulate(c, real, k, damped, size) for k in (False, True)},
+                )
+            )
+
+    @property
+    def scratch(self) -> list[array]:
+        """Arrays that every step writes before it reads them."""
+        differentiated = [self._J, self._D, self._alpha, self._b, self._r, self._y, self._correction, self._u]
+        return [*differentiated, self._WD, self._blocks, self._y_0, self._dlam_0]
+
+    def project(
+        self, s: Substep, bodies: BodyStep, data: Callable[[ConstraintBatch, Substep], list[object]], first: bool
+    ) -> None:
+        """One Newton step of all of its constraints.  data: what kernels of constraints read first; first: the
+        multipliers are zero before."""
+        model, kernels = self.model, self._kernels
+        w, start, turn = model.particle_inv_mass, bodies.start, bodies.turn
+        moving = [s.particle, *bodies.moving]
+        for part in self._parts:
+            points, parameters, *rest = data(part.batch, s)
+            inputs = [part.rows, part.nodes, part.touches, points, part.batch.placing, parameters, *rest]
+            inputs += [s.reference, start, s.effective_dt, s.particle, bodies.dx, turn, part.batch.multiplier]
+            launch(part.linearize[first], part.rows.size, inputs, [self._J, self._D, self._alpha, self._b])
+        with recording.paused():
+            launch(kernels.weigh, self._touches, [self._mover_of_touch, w, start, turn, self._D], [self._WD])
+            inputs = [*self._products, self._count, self._J, self._WD, self._alpha]
+            launch(kernels.assemble, self._block_count, inputs, [self._blocks])
+            inputs = [self._trees, *self._columns, *self._updates]
+            launch(kernels.factorise, self._trees_count, inputs, [self._blocks])
+            self._substitute(self._b, self._y_0, self._dlam_0)
+        gathered = [self._movers, *self._touches_of_movers, self._node_of_touch, w, start]
+        launch(kernels.shift, self._mover_count, [*gathered, turn, self._D, self._dlam_0], [self._u])
+        inputs = [*self._touches_of_nodes, self._movers_of_nodes, self._J, self._alpha, self._b, self._dlam_0, self._u]
+        launch(kernels.residual, self._count, inputs, [self._r])
+        self._substitute(self._r, self._y, self._correction)
+        launch(kernels.move, self._mover_count, [*gathered, self._D, self._dlam_0, self._correction], moving)
+        for part in self._parts:
+            inputs = [part.rows, part.nodes, self._dlam_0, self._correction]
+            launch(part.accumulate[first], part.rows.size, inputs, [part.batch.multiplier])
+            for written in moving[:2]:
+                s.watch(written, part.batch, Rows(0, part.batch.set.count, False))
+
+    def _substitute(self, b: array, y: array, x: array) -> None:
+        inputs = [self._trees, *self._columns, self._behind, *self._rows, self._ahead, self._blocks, b]
+        launch(self._kernels.substitute, self._trees_count, inputs, [y, x])
+
+
+def direct_rows(batches: Sequence[ConstraintBatch], labels: Sequence[str]) -> list[np.ndarray]:
+    """For each batch the rows that are solved directly: those of one of these labels, or of a part of it
+    (`wire.start` of `wire`).
+
+    What is bounded stays out: one-sided constraints, and rows with a largest force.  Raises SolverError where nothing
+    of a label is left.
+    """
+    known = list(dict.fromkeys(name for b in batches for name in b.set.names))
+    found = list[np.ndarray]()
+    for label in labels:
+        if not any(_names(label, name) for name in known):
+            raise SolverError(
+                f"direct={label!r}: no constraints have this label{did_you_mean(label, known)}",
+                f"There are {', '.join(known)}",
+            )
+        if not any(_names(label, name) for b in batches if _is_linear(b) for name in b.set.names):
+            raise SolverError(
+                f"direct={label!r}: its constraints are one-sided or have a largest force, which a linear solve cannot"
+                " respect; leave it out, and they are projected one by one",
+                "Leave it out",
+            )
+    for b in batches:
+        named = [name for name in b.set.names if _is_linear(b) and any(_names(label, name) for label in labels)]
+        chosen = np.unique(np.concatenate([np.zeros(0, int), *(b.set.index_of[name] for name in named)]))
+        found.append(chosen[chosen >= 0])
+    return found
+
+
+def _names(label: str, name: str) -> bool:
+    return name == label or name.startswith(f"{label}.")
+
+
+def _is_linear(batch: ConstraintBatch) -> bool:
+    c = batch.set.constraint
+    return not c.unilateral and not c.limited and bool(c.active(batch.set.damping is not None or c.driven))
+
+
+def direct_systems(
+    model: Model,
+    batches: Sequence[ConstraintBatch],
+    rows: Sequence[np.ndarray],
+    begins: Callable[[ConstraintBatch], bool],
+) -> list[DirectSystem]:
+    """The systems of these rows of batches: trees with blocks of one size are one system."""
+    nodes = [node for k, chosen in enumerate(rows) for node in _nodes(model, batches[k], k, chosen)]
+    graph = neighbours([[v for v in node.movers if v >= 0] for node in nodes])
+    groups = defaultdict[tuple[int, int], list[list[int]]](list)
+    for tree in trees_of(graph):
+        groups[max(nodes[k].size for k in tree), max(nodes[k].width for k in tree)].append(tree)
+    made = [DirectSystem(model, batches, nodes, graph, trees, begins) for _, trees in sorted(groups.items())]
+    return made
+
+
+def _nodes(model: Model, batch: ConstraintBatch, index: int, rows: np.ndarray) -> list[Node]:
+    made, c, slots = batch.set, batch.set.constraint, batch.set.slots
+    points, host = made.points.device.numpy(made.points)[rows], model.device.numpy
+    free = np.concatenate([host(model.particle_free), host(model.body_free)]) != 0
+    touching = [*slots.particles, *(own[0] for own in slots.bodies)]
+    shift = np.array([0 if slots.kinds[j] == PARTICLE else model.particle_count for j in touching], int)
+    movers = points[:, touching] + shift
+    movers = np.where(free[movers], movers, -1)
+    size, width = len(c.active(made.damping is not None or c.driven)), 6 if slots.bodies else 3
+    return [Node(index, int(k), size, width, tuple(own)) for k, own in zip(rows, movers.tolist(), strict=True)]
