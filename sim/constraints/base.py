@@ -106,6 +106,7 @@ class Constraint:
     driven:     C is pulled by a stiffness and a damping that may be zero, parameters `target_ke` and `target_kd`,
                 the latter relative to a velocity `target_vel`, instead of resisting with a compliance, which is 1.
     from_start: do its rigid rows push along the gradients at the start of a step, where the solver does not say?
+    meeting:    are its points to be one?  Then the forces of a row on bodies act at one place.
     limited:    the parameter that holds the largest force [N] or torque [N m] of a row, "" where there is none.
     """
 
@@ -133,6 +134,7 @@ class Constraint:
     driven: bool = False
     limited: str = ""
     from_start: bool = False
+    meeting: bool = False
 
     anticipates: ClassVar[bool] = False
     """Does the evolution law also take, after the points, where their velocities bring them in the step?"""
@@ -290,6 +292,7 @@ def constraint(
     driven: bool = False,
     limited: str = "",
     from_start: bool = False,
+    meeting: bool = False,
 ) -> Callable[[Callable[..., Any]], Constraint]:
     """Declare a constraint: decorates C(x, parameters...), a function of the kernel language.
 
@@ -298,7 +301,7 @@ def constraint(
     shape with rest = 0; another one takes its default in Python, if it has one.
     units: unit of each parameter, for messages and the documentation.
     elastic, damped: for each row, whether C pulls it back and whether damping acts on it; both by default.
-    stencil, added_by, frames, driven, limited, from_start: see `Constraint`.
+    stencil, added_by, frames, driven, limited, from_start, meeting: see `Constraint`.
     """
     if points < 1 or not 1 <= rows <= MOST_ROWS:
         raise ConstraintError(
@@ -343,6 +346,7 @@ def constraint(
             driven=driven,
             limited=limited,
             from_start=from_start,
+            meeting=meeting,
         )
         REGISTRY[made.name] = made
         return made

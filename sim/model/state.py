@@ -134,7 +134,8 @@ class State:
             if field.name not in self.history:
                 grad = self.particle_q.requires_grad and not field.constant
                 kind = field.dtype(self.model.dtype)
-                self.history[field.name] = zeros(self.particle_q.size, kind, self.model.device, grad)
+                count = self.body_q.size if "bodies" in field.shape else self.particle_q.size
+                self.history[field.name] = zeros(count, kind, self.model.device, grad)
 
     def copy_from(self, other: State) -> None:
         """Copies what a step changes, and the time, from another state of the same model; forces stay."""

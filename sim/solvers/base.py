@@ -8,10 +8,7 @@ from dataclasses import dataclass, field, fields
 from numbers import Real
 from typing import ClassVar
 
-import numpy as np
-
 from sim.constraints.damping.evolution import make_evolution
-from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct, value_type
 from sim.constraints.slots.bodies import slot_struct
 from sim.core.lang.errors import SimError, did_you_mean, entry_point
@@ -28,6 +25,7 @@ from sim.schema.kinds import Choice, Int
 from sim.schema.reading import SchemaLine
 from sim.solvers.air import FaceDrag
 from sim.solvers.batch import ConstraintBatch, Rows
+from sim.solvers.blame import Blame
 from sim.solvers.bodies import BodyStep
 from sim.solvers.fingerprint import copy_containers, fingerprint
 from sim.solvers.integrators import Euler, Integrator
@@ -44,7 +42,8 @@ class SolverError(SimError, ValueError):
 
 
 Watch = Callable[[array, ConstraintBatch | None, Rows | None], None]
-"""Is told what a launch has just written, and for which constraints, None where they are not the cause."""
+"""Is told after a launch that moves points or bodies: the points (or corrections of them), and for which constraints,
+None where they are not the cause."""
 
 
 def _unwatched(written: array, batch: ConstraintBatch | None, rows: Rows | None) -> None:
@@ -211,7 +210,7 @@ class Solver:
     @property
     def history(self) -> tuple[Field, ...]:
         """Fields that this solver adds to the states that it steps."""
-        return self._integrator.history
+        return (*self._integrator.history, *self._bodies.history)
 
     @property
     def convergence_order(self) -> int:
@@ -260,26 +259,10 @@ class Solver:
         self._advance(self._substep(state_in, state_out, control, dt))
 
     def locate_nonfinite(self, before: State, after: State, control: Control | None, dt: float) -> str:
-        """Takes the step from `before` again, into `after`, and says where a position first became non-finite."""
-        found: list[str] = []
-        layout = particle_layout(self.model.dtype)
-
-        def look(written: array, batch: ConstraintBatch | None, rows: Rows | None) -> None:
-            host = written.numpy()
-            moved = layout.host_positions(host) if host.shape[1] == layout.size else host
-            bad = np.flatnonzero(~np.isfinite(moved).all(axis=1))
-            if found or not len(bad):
-                return
-            if batch is None or rows is None:
-                found.append(f"at point {bad[0]}, as predicted from its velocity and the forces on it")
-                return
-            points = batch.set.points.numpy()[rows.begin : rows.begin + rows.count]
-            of_it = points[np.isin(points, bad).any(axis=1)].tolist()
-            if of_it:  # else another of the sets that are solved together
-                found.append(f"at point {bad[0]}, moved by the constraint '{batch.set.name}' on points {of_it[0]}")
-
-        self._advance(self._substep(before, after, control, dt, look))
-        return found[0] if found else "in no single projection"
+        """Takes the step from `before` again, into `after`, and says which position or pose first became non-finite."""
+        blame = Blame(self.model, self._bodies, before, dt)
+        self._advance(self._substep(before, after, control, dt, blame.look))
+        return blame.found or "in no single projection"
 
     def _advance(self, s: Substep) -> None:
         """Takes the step."""

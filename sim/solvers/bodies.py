@@ -23,13 +23,16 @@ from sim.core.lang.frontend.builtins import static, tid
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.quaternion import quat_from_rotation_vector, quat_rotate, quat_to_rotation_vector
 from sim.core.lang.library.vector import dot, normalize, spatial_bottom, spatial_top
-from sim.core.lang.types import Scalar, float64, matrix, quaternion, transformation, vector
+from sim.core.lang.types import Scalar, float32, float64, matrix, quaternion, transformation, vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.core.runtime.launch.launch import launch
+from sim.model.fields import Field
 from sim.model.model import Model
 from sim.model.state import State
+from sim.solvers.integrators import BODY_LOW
+from sim.solvers.step_kernels import two_sum
 
 FIXED_POINT = 2
 """Iterations for the angular velocity at the midpoint: each gains a factor of h omega."""
@@ -39,7 +42,7 @@ FIXED_POINT = 2
 def body_kernels(real: Scalar) -> tuple[Kernel, Kernel]:
     """The prediction and the end of a step of bodies, for float32 or float64."""
     vec3, mat33, spatial = vector(3, real), matrix((3, 3), real), vector(6, real)
-    frame, Quat = transformation(real), quaternion(real)
+    frame, Quat, compensated = transformation(real), quaternion(real), real is float32
 
     @func
     def midpoint_velocity(q, omega, L, inv_inertia, h):
@@ -88,6 +91,8 @@ def body_kernels(real: Scalar) -> tuple[Kernel, Kernel]:
         dx: array[vec3],
         turn: array[Quat],
         impulse: array[vec3],
+        body_q: array[frame],
+        low: array[vec3],
         com: array[vec3],
         inv_mass: array[real],
         inv_inertia: array[mat33],
@@ -95,12 +100,17 @@ def body_kernels(real: Scalar) -> tuple[Kernel, Kernel]:
         clock: array[float64],
         step: float64,
         q_out: array[frame],
+        low_out: array[vec3],
         qd_out: array[spatial],
         clock_out: array[float64],
     ):
         i = tid()
         q_i = normalize(turn[i] * q[i])
-        q_out[i] = frame(x[i] + dx[i] - quat_rotate(q_i, com[i]), q_i)
+        place = x[i] + dx[i] - quat_rotate(q_i, com[i])
+        if compensated:
+            moved = dx[i] - (quat_rotate(q_i, com[i]) - quat_rotate(q[i], com[i]))
+            place, low_out[i] = two_sum(body_q[i].p, moved + low[i])
+        q_out[i] = frame(place, q_i)
         v, omega = dx[i] / dt, quat_to_rotation_vector(turn[i]) / dt
         if inv_mass[i] > 0.0:
             omega = in_world(q_i, inv_inertia[i], momentum[i] + impulse[i] / dt)
@@ -131,6 +141,8 @@ class BodyStep:
         self.start.inv_mass, self.start.inv_inertia = model.body_inv_mass, model.body_inv_inertia
         self.start.x, self.start.q = x, q
         self.scratch = [x, q, self.momentum, *self.moving]
+        self.history: tuple[Field, ...] = (BODY_LOW,) if real is float32 and n else ()
+        self._none = zeros(1, vec3, model.device)
 
     @property
     def moving(self) -> list[array]:
@@ -153,5 +165,21 @@ class BodyStep:
         if not model.body_count:
             return
         moved = [self.start.x, self.start.q, self.momentum, *self.moving]
-        inputs = [*moved, model.body_com, model.body_inv_mass, model.body_inv_inertia, dt, before.clock, dt]
-        launch(body_kernels(model.dtype)[1], model.body_count, inputs, [after.body_q, after.body_qd, after.clock])
+        low, low_after = (state.history.get(BODY_LOW.name, self._none) for state in (before, after))
+        inputs = [
+            *moved,
+            before.body_q,
+            low,
+            model.body_com,
+            model.body_inv_mass,
+            model.body_inv_inertia,
+            dt,
+            before.clock,
+            dt,
+        ]
+        launch(
+            body_kernels(model.dtype)[1],
+            model.body_count,
+            inputs,
+            [after.body_q, low_after, after.body_qd, after.clock],
+        )

@@ -34,7 +34,9 @@ from sim.solvers.integrators import INTEGRATORS, Integrator
 class SolverXPBD(Solver, key="xpbd"):
     """Steps a model by XPBD.
 
-    iterations: projections of every constraint per step; small steps with one iteration converge best.
+    iterations: projections of every constraint per step; small steps with one iteration converge best.  With rigid
+                bodies, sweeps go there and back: where three rigid joints meet at a body take an even number, or
+                `direct`.
     order:      "colored": Gauss-Seidel over colours whose constraints share no free point; "jacobi": all constraints at
                 once, corrections averaged by mass splitting.  Both conserve momentum.
     start:      the multipliers before the first projection.  "zero": as published.  "elastic": those of the elastic and
@@ -43,7 +45,8 @@ class SolverXPBD(Solver, key="xpbd"):
                 begin at zero.
     integrator: "euler": implicit Euler, as published; "bdf2": second order, see `sim.solvers.integrators`.
     direction:  along which gradients of C rows without compliance push: those at the start of the step, which conserves
-                energy and momentum ("start", or "joints" for those of joints alone), or those at its end ("end").
+                energy and momentum ("start", or "joints" for those of joints alone), or those at its end ("end"), as
+                always with "jacobi" and "bdf2".
     direct:     labels of constraints that are solved together in every iteration, after the others are projected, by an
                 LU factorisation of blocks, O(n) for chains and trees: what is stiff or has large ratios of masses then
                 needs no more substeps than what is soft.  One-sided constraints and rows with a largest force stay
@@ -89,25 +92,28 @@ class SolverXPBD(Solver, key="xpbd"):
     def _make_kernels(self) -> None:
         model, averaged = self.model, self.order == "jacobi"
         self._prepare(keeps=self.iterations > 1 or self.start == "elastic")
-        real = model.dtype
+        real, plain = model.dtype, self._no_bodies()
+        if plain and self.direction == "start":
+            raise SolverError(
+                f"direction='start' with {plain}: those push along the gradients at the end alone; use order='colored'"
+                " and integrator='euler'",
+                "Choose `order: colored` and `integrator: euler`, or leave `direction` out",
+            )
         self._projections, self._warm_starts, self._on_slots = {}, {}, set[Kernel]()
         self._bounds = leading_parts(self.batches) if self.start == "elastic" else {}
         for batch in self.batches:
             c, damped, slots = batch.set.constraint, batch.set.damping is not None, batch.set.slots
             begin = self._begins(batch)
-            if not slots.only_particles or (begin and not c.unilateral):
-                for disjoint in (False, True):
-                    for first in (False, True):
-                        kernel = make_slot_projection(c, slots, real, first, damped, begin, disjoint)
-                        self._projections[batch.set.name, first, disjoint] = kernel
-                        self._on_slots.add(kernel)
-                continue
+            on_slots = not slots.only_particles or (begin and not c.unilateral)
             for disjoint in (False, True):
                 for first in (False, True):
-                    self._projections[batch.set.name, first, disjoint] = make_projection(
-                        c, real, first, damped, averaged, disjoint
-                    )
-                if self.start == "elastic" and not c.unilateral:
+                    if on_slots:
+                        kernel = make_slot_projection(c, slots, real, first, damped, begin, disjoint)
+                        self._on_slots.add(kernel)
+                    else:
+                        kernel = make_projection(c, real, first, damped, averaged, disjoint)
+                    self._projections[batch.set.name, first, disjoint] = kernel
+                if self.start == "elastic" and not c.unilateral and slots.only_particles:
                     bounded = batch.set.name in self._bounds
                     self._warm_starts[batch.set.name, disjoint] = make_warm_start(
                         c, real, damped, True, disjoint, bounded
@@ -128,7 +134,8 @@ class SolverXPBD(Solver, key="xpbd"):
 
     def _begins(self, batch: ConstraintBatch) -> bool:
         """Are the directions of the rigid rows of these constraints those at the start of a step?"""
-        return batch.set.constraint.from_start if self.direction == "joints" else self.direction == "start"
+        chosen = batch.set.constraint.from_start if self.direction == "joints" else self.direction == "start"
+        return chosen and not self._no_bodies()
 
     def _own_scratch(self) -> None:
         super()._own_scratch()
@@ -186,9 +193,10 @@ class SolverXPBD(Solver, key="xpbd"):
                     self._warm_start(kernel, batch, rows, s, self._sharing[batch.set.name], bound)
         for iteration in range(self.iterations):  # lines 5 to 13
             if self._correction is None:
-                for batch in self.batches:
-                    for rows in self._swept[batch.set.name]:
-                        self._project(batch, rows, iteration, s)
+                launches = [(batch, rows) for batch in self.batches for rows in self._swept[batch.set.name]]
+                back = iteration % 2 == 1 and self.model.body_count > 0
+                for batch, rows in reversed(launches) if back else launches:
+                    self._project(batch, rows, iteration, s)
                 for system in self._direct:
                     system.project(s, self._bodies, self._constraint_data, iteration == 0)
             else:
@@ -240,7 +248,7 @@ class SolverXPBD(Solver, key="xpbd"):
             [rows.begin, points, batch.placing, data, *rest, s.reference, bodies.start, s.effective_dt],
             [s.particle, *bodies.moving, batch.multiplier],
         )
-        s.watch(bodies.dx, batch, rows)
+        s.watch(s.particle, batch, rows)
 
 
 def leading_parts(batches: Sequence[ConstraintBatch]) -> dict[str, tuple[array, str]]:

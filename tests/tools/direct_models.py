@@ -80,7 +80,8 @@ def ball_system(model: sim.Model, poses: np.ndarray, start: np.ndarray, alpha: f
                 C[own] += sign * offset
                 continue
             for out, where in ((J, poses), (D, start)):
-                x, y, z = rotation(where[body, 3:]) @ offset
+                at, held = (body, offset) if bodies[0] < 0 else (bodies[0], offsets[0])  # both push at one place
+                x, y, z = where[at, :3] + rotation(where[at, 3:]) @ held - where[body, :3]
                 out[own, 6 * body : 6 * body + 3] = sign * np.eye(3)
                 out[own, 6 * body + 3 : 6 * body + 6] = -sign * np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
             C[own] += sign * (poses[body, :3] + rotation(poses[body, 3:]) @ offset)

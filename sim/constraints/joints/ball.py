@@ -5,7 +5,7 @@ from __future__ import annotations
 from sim.constraints.base import constraint
 
 
-@constraint(points=2, rows=3, units={"compliance": "m/N"}, added_by="add_joint_ball", from_start=True)
+@constraint(points=2, rows=3, units={"compliance": "m/N"}, added_by="add_joint_ball", from_start=True, meeting=True)
 def ball(x):
     """Displacement of the second point from the first, three rows solved as one block.  C [m]; compliance [m/N].
 

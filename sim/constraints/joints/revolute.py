@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sim.constraints.base import constraint
-from sim.constraints.joints.frames import axis_of
+from sim.constraints.joints.frames import apart, axis_of
 from sim.core.lang.library.vector import dot
 
 
@@ -11,9 +11,10 @@ from sim.core.lang.library.vector import dot
     points=2, rows=5, frames=(0, 1), units={"compliance": "m/N"}, added_by="add_joint_revolute", from_start=True
 )
 def revolute(x):
-    """Displacement of the origins [m], then the parent's first axis along the child's second and third.
+    """Displacement of the child's origin in the parent's frame [m], then the parent's first axis along the child's
+    second and third.
 
     Compliance of the first three rows [m/N], of the others [1/(N m)].
     """
-    d, axis = x[1].p - x[0].p, axis_of(x[0].q, 0)
+    d, axis = apart(x), axis_of(x[0].q, 0)
     return d[0], d[1], d[2], dot(axis, axis_of(x[1].q, 1)), dot(axis, axis_of(x[1].q, 2))

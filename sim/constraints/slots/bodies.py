@@ -14,8 +14,8 @@ from functools import cache
 from sim.constraints.base import Constraint
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.function import func
-from sim.core.lang.library.quaternion import imaginary, quat_rotate, quat_rotate_inv
-from sim.core.lang.library.static import quaternion_type
+from sim.core.lang.library.matrix import transpose
+from sim.core.lang.library.quaternion import imaginary, quat_rotate, quat_rotate_inv, quat_to_matrix
 from sim.core.lang.library.vector import cross
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, Struct, Type, array_type, matrix, quaternion, vector
@@ -55,6 +55,13 @@ def in_world(q, inertia, u):
 
 
 @func
+def matrix_in_world(q, inertia):
+    """A matrix in the axes of a body, in those of the world."""
+    r = quat_to_matrix(q)
+    return r @ inertia @ transpose(r)
+
+
+@func
 def point_wrench(gradient, place, center):
     """Force and torque about `center` of a unit multiplier at a point."""
     return gradient, cross(place - center, gradient)
@@ -67,15 +74,3 @@ def frame_wrench(gradient, place, center):
     g, u = imaginary(gradient.q), imaginary(place.q)
     twisting = 0.5 * (place.q[3] * g - gradient.q[3] * u + cross(u, g))
     return gradient.p, cross(place.p - center, gradient.p) + twisting
-
-
-@func
-def half_turn(omega, h):
-    """h omega / 2 as a rotation vector."""
-    return (0.5 * h) * omega
-
-
-@func
-def identity_turn(v):
-    """No turn, in the precision of v."""
-    return quaternion_type(v)(0.0, 0.0, 0.0, 1.0)

@@ -9,8 +9,8 @@ The generalised inverse mass of points of bodies: see `projection`.
 from sim.constraints.base import Constraint
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import constraint_at
-from sim.constraints.slots.bodies import frame_wrench, in_world, point_wrench
-from sim.constraints.slots.pattern import Slots
+from sim.constraints.slots.bodies import frame_wrench, matrix_in_world, point_wrench
+from sim.constraints.slots.pattern import WORLD, Slots
 from sim.core.lang.embedding import fields_at
 from sim.core.lang.frontend.builtins import static
 from sim.core.lang.frontend.function import Function, func
@@ -58,14 +58,20 @@ def points_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
 @memoize
 def wrenches_of(c: Constraint, slots: Slots) -> Function:
     """`wrenches(gradients, points, centers)` in a kernel: of one row, for each body, force and torque about its centre
-    of mass of a unit multiplier.  gradients: of C by its points; centers: of mass of its bodies."""
+    of mass of a unit multiplier.  gradients: of C by its points; centers: of mass of its bodies.
+
+    Where the points of C are to be one, the forces act at one place, a particle's if there is one: opposite forces at
+    two points that are not there yet would be a couple, and turn what is free.
+    """
     is_frame, of_body = tuple(j in c.frames for j in range(c.points)), slots.bodies
+    meeting = (*slots.particles, 0)[0]
+    acting_at = tuple(meeting if c.meeting and WORLD not in slots.kinds else j for j in range(c.points))
 
     @func
     def at_slot(j, gradients, points, center):
         if is_frame[j]:
             return frame_wrench(gradients[j], points[j], center)
-        return point_wrench(gradients[j], points[j], center)
+        return point_wrench(gradients[j], points[acting_at[j]], center)
 
     @func
     def on_body(g, gradients, points, centers):
@@ -86,30 +92,80 @@ def softness(alpha, stiffness):
     return alpha / whole if whole > 0.0 else 0.0 * alpha
 
 
-@func
-def between(begin, end, s):
-    """From one at s = 0 to the other at s = 1."""
-    return begin + s * (end - begin)
+@memoize
+def row_functions(slots: Slots) -> tuple[Function, Function, Function, Function]:
+    """Functions of rows in a kernel, lists of vectors over the movers: of each particle one, of each body two.
+
+    gradient(J, on): of one row, particle by particle, then force and torque on each body; between(begin, end, s): from
+    one at s = 0 to the other at s = 1; response(row, masses, inertias): how a unit multiplier along it moves them; and
+    product(row, motion).
+    """
+    particles, n_bodies = slots.particles, len(slots.bodies)
+    n_particles, size = len(particles), len(particles) + 2 * n_bodies
+
+    @func
+    def gradient(J, on):
+        return [J[j] for j in static(particles)] + [on[k // 2][k % 2] for k in static(range(2 * n_bodies))]
+
+    @func
+    def between(begin, end, s):
+        return [begin[k] + s * (end[k] - begin[k]) for k in static(range(size))]
+
+    @func
+    def moved(k, row, masses, inertias):
+        if k < n_particles:
+            return masses[k] * row[k]
+        g = (k - n_particles) // 2
+        if (k - n_particles) % 2 == 0:
+            return masses[n_particles + g] * row[k]
+        return inertias[g] @ row[k]
+
+    @func
+    def response(row, masses, inertias):
+        return [moved(static(k), row, masses, inertias) for k in static(range(size))]
+
+    @func
+    def product(row, motion):
+        return sum([dot(row[k], motion[k]) for k in static(range(size))])
+
+    return gradient, between, response, product
+
+
+def active_rows(c: Constraint, damped: bool) -> tuple[int, ...]:
+    """The rows of C that act, on slots: all that pull or slow down."""
+    return c.active(damped or c.driven or _holds(c))
+
+
+def _holds(c: Constraint) -> bool:
+    """Are its rows those of dry friction, which stop what moves if they can?"""
+    return bool(c.limited) and not any(c.elastic)
+
+
+def pushes_from_start(c: Constraint, start_direction: bool) -> bool:
+    """Do rows of C push along gradients of the start?  Then J W D^T is not symmetric."""
+    return start_direction and not c.unilateral and not c.driven and any(c.elastic)
 
 
 @memoize
 def linearization_of(c: Constraint, slots: Slots, real: Scalar, damped: bool, start_direction: bool) -> Function:
     """`linearization(k, points, ..., turn, lam)` in a kernel, with the arguments of the projection: of constraint k
 
-        (J, on)            gradients of C at its particles, force and torque of it on its bodies
-        (D, along)         the same of what multipliers push along, see `make_slot_projection`
-        (weight, alpha, b) of (weight J W D^T + alpha) dlambda = b, for each row: eq. 18 with the terms of eq. 26
+        G                  gradients of C at its particles, force and torque of it on its bodies, see `row_functions`
+        D                  the same of what multipliers push along, see `make_slot_projection`
+        W                  inverse masses of its particles and bodies, and inverse inertias in the world
+        (weight, alpha, b) of (weight G W D^T + alpha) dlambda = b, for each row: eq. 18 with the terms of eq. 26
 
-    J[i][p], on[i][g], ...: for the active row i; lam: the multiplier so far.
+    G[i], D[i], ...: for the active row i; lam: the multiplier so far.
     """
     layout = particle_layout(real)
     position, displacement = layout.position, layout.displacement
-    rows, elastic, active = c.rows, c.elastic, c.active(damped or c.driven)
-    resists, m = tuple((damped or c.driven) and acts for acts in c.damped), len(active)
+    rows, elastic, active, holding = c.rows, c.elastic, active_rows(c, damped), _holds(c)
+    slowing = damped or c.driven or holding
+    resists, m = tuple(slowing and acts for acts in c.damped), len(active)
+    slowed, driven, chosen = any(resists), c.driven, pushes_from_start(c, start_direction)
     particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
-    at, points_at = constraint_at(c, real, gradient=True), points_of(c, slots, real)
-    wrenches, driven = wrenches_of(c, slots), c.driven
-    chosen = start_direction and not c.unilateral and not driven and any(elastic)
+    at, points_at, wrenches = constraint_at(c, real, gradient=True), points_of(c, slots, real), wrenches_of(c, slots)
+    gradient, between, response, product = row_functions(slots)
     n_particles, n_bodies = len(particles), len(owners)
     parameter_names = tuple(c.parameters)
     ke_at, kd_at, vel_at = (
@@ -125,72 +181,50 @@ def linearization_of(c: Constraint, slots: Slots, real: Scalar, damped: bool, st
         dx_b, turn_b = [dx[b_k[g]] for g in static(range(n_bodies))], [turn[b_k[g]] for g in static(range(n_bodies))]
         begun = [(bodies.x[b_k[g]], bodies.q[b_k[g]]) for g in static(range(n_bodies))]
         poses = [(begun[g][0] + dx_b[g], turn_b[g] * begun[g][1]) for g in static(range(n_bodies))]
-        w_p = [w[p_k[p]] for p in static(range(n_particles))]
-        w_b = [bodies.inv_mass[b_k[g]] for g in static(range(n_bodies))]
-        inertia_b = [bodies.inv_inertia[b_k[g]] for g in static(range(n_bodies))]
+        centers = [poses[g][0] for g in static(range(n_bodies))]
+        masses = [w[p_k[p]] for p in static(range(n_particles))] + [
+            bodies.inv_mass[b_k[g]] for g in static(range(n_bodies))
+        ]
+        inertias = [matrix_in_world(poses[g][1], bodies.inv_inertia[b_k[g]]) for g in static(range(n_bodies))]
         placed_k, data_k = fields_at(placing, k), fields_at(data, k)
 
         x = points_at([position(of_p[p]) for p in static(range(n_particles))], poses, placed_k)
-        C, J_all = at(x, data, k)
-        on = [wrenches(J_all[active[i]], x, [poses[g][0] for g in static(range(n_bodies))]) for i in static(range(m))]
-        J = [[J_all[active[i]][j] for j in static(particles)] for i in static(range(m))]
-        # the directions along which the multipliers push: gradients of the present, or of the start
-        D, along = J, on
+        C, J = at(x, data, k)
+        G = [gradient(J[active[i]], wrenches(J[active[i]], x, centers)) for i in static(range(m))]
+        alpha = [
+            (real(1.0) if driven else compliance[k] if rows == 1 else compliance[k][active[i]]) / (dt * dt)
+            for i in static(range(m))
+        ]
+        # the directions along which the multipliers push, gradients of the present or of the start; what they move
+        D = G
         if chosen:
             x_0 = points_at([x_ref[p_k[p]] for p in static(range(n_particles))], begun, placed_k)
+            centers_0 = [begun[g][0] for g in static(range(n_bodies))]
             _, J_0 = at(x_0, data, k)
-            on_0 = [
-                wrenches(J_0[active[i]], x_0, [begun[g][0] for g in static(range(n_bodies))]) for i in static(range(m))
+            G_0 = [gradient(J_0[active[i]], wrenches(J_0[active[i]], x_0, centers_0)) for i in static(range(m))]
+            own = [product(G[i], response(G[i], masses, inertias)) for i in static(range(m))]
+            D = [between(G_0[i], G[i], softness(alpha[i], own[i])) for i in static(range(m))]
+        if slowed:  # how far all has come since the step began
+            since = [displacement(of_p[p], x_ref[p_k[p]]) for p in static(range(n_particles))] + [
+                dx_b[k // 2] if k % 2 == 0 else quat_to_rotation_vector(turn_b[k // 2])
+                for k in static(range(2 * n_bodies))
             ]
-            s = [
-                softness(
-                    (compliance[k] if rows == 1 else compliance[k][active[i]]) / (dt * dt),
-                    sum([w_p[p] * dot(J[i][p], J[i][p]) for p in static(range(n_particles))])
-                    + sum(
-                        [
-                            w_b[g] * dot(on[i][g][0], on[i][g][0])
-                            + dot(on[i][g][1], in_world(poses[g][1], inertia_b[g], on[i][g][1]))
-                            for g in static(range(n_bodies))
-                        ]
-                    ),
-                )
-                for i in static(range(m))
-            ]
-            D = [
-                [between(J_0[active[i]][particles[p]], J[i][p], s[i]) for p in static(range(n_particles))]
-                for i in static(range(m))
-            ]
-            along = [
-                [
-                    (between(on_0[i][g][0], on[i][g][0], s[i]), between(on_0[i][g][1], on[i][g][1], s[i]))
-                    for g in static(range(n_bodies))
-                ]
-                for i in static(range(m))
-            ]
-
         terms = []
         for i in static(range(m)):
             r = active[i]
-            rate = real(0.0)
-            if resists[r]:
-                rate = sum(
-                    [dot(J[i][p], displacement(of_p[p], x_ref[p_k[p]])) for p in static(range(n_particles))]
-                ) + sum(
-                    [
-                        dot(on[i][g][0], dx_b[g]) + dot(on[i][g][1], quat_to_rotation_vector(turn_b[g]))
-                        for g in static(range(n_bodies))
-                    ]
-                )
-            alpha = (compliance[k] if rows == 1 else compliance[k][r]) / (dt * dt)
+            rate = product(G[i], since) if resists[r] else real(0.0)
             stiff = real(1.0 if elastic[r] else 0.0)
             gamma = real(0.0)
             if driven:
                 stiff, gamma = data_k[ke_at], data_k[kd_at] / dt
-                rate -= dt * data_k[vel_at]
+                if vel_at >= 0:
+                    rate -= dt * data_k[vel_at]
+            elif holding:
+                gamma = real(1.0)
             elif resists[r]:
                 gamma = damping[k] / dt
-            b = -(stiff * C[r] + gamma * rate + alpha * (lam if rows == 1 else lam[r]))
-            terms = terms + [(stiff + gamma, alpha, b)]
-        return (J, on), (D, along), terms
+            b = -(stiff * C[r] + gamma * rate + alpha[i] * (lam if rows == 1 else lam[r]))
+            terms = terms + [(stiff + gamma, alpha[i], b)]
+        return G, D, (masses, inertias), terms
 
     return linearization

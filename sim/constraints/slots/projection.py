@@ -16,17 +16,58 @@ Sets of particles alone have the kernel of `sim.constraints.projection`, whose e
 from sim.constraints.base import Constraint
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct, solve, value_type
-from sim.constraints.slots.bodies import body_struct, in_world, slot_struct
-from sim.constraints.slots.linearization import linearization_of
+from sim.constraints.slots.bodies import body_struct, slot_struct
+from sim.constraints.slots.linearization import active_rows, linearization_of, pushes_from_start, row_functions
 from sim.constraints.slots.pattern import Slots
+from sim.core.lang.constants import nan
 from sim.core.lang.embedding import fields_at
-from sim.core.lang.frontend.builtins import static, tid
+from sim.core.lang.frontend.builtins import abs, static, tid, where
+from sim.core.lang.frontend.function import func
+from sim.core.lang.library.matrix import transpose
 from sim.core.lang.library.quaternion import quat_from_rotation_vector
-from sim.core.lang.library.vector import dot
+from sim.core.lang.library.static import scalar_type
+from sim.core.lang.library.vector import outer
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, matrix, quaternion, vector
 from sim.core.runtime.arrays.array import array, array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
+
+
+@func
+def solve_pivoted(a, b):
+    """x with a x = b for a small matrix of positive determinant and trace, NaN where one is not: elimination with
+    pairwise pivoting (D. C. Sorensen, "Analysis of Pairwise Pivoting in Gaussian Elimination", 1985).
+
+    G W D^T is near a positive definite matrix, but its diagonal says nothing: where a body's inertia is small about a
+    far point, an entry passes through zero while a turn of a few degrees takes the arm past an axis.
+    Determinant and trace are the same in all axes; a turn of more than 90 degrees makes eigenvalues negative.
+    """
+    n = len(b)
+    sign = where(sum([a[i, i] for i in static(range(n))]) > 0.0, scalar_type(b)(1), scalar_type(b)(0))
+    for i in static(range(n)):
+        for j in static(range(i + 1, n)):
+            swap = abs(a[j, i]) > abs(a[i, i])
+            sign = where(swap, -sign, sign)
+            for k in static(range(i, n)):
+                upper, lower = where(swap, a[j, k], a[i, k]), where(swap, a[i, k], a[j, k])
+                a[i, k], a[j, k] = upper, lower
+            upper, lower = where(swap, b[j], b[i]), where(swap, b[i], b[j])
+            f = a[j, i] / a[i, i]
+            for k in static(range(i, n)):
+                a[j, k] = a[j, k] - f * a[i, k]
+            b[i], b[j] = upper, lower - f * upper
+        sign = where(a[i, i] > 0.0, sign, -sign)
+    for i in static(range(n - 1, -1, -1)):
+        for k in static(range(i + 1, n)):
+            b[i] = b[i] - a[i, k] * b[k]
+        b[i] = where(sign > 0.0, b[i] / a[i, i], nan)
+    return b
+
+
+@solve_pivoted.vjp
+def _solve_pivoted_vjp(a, b, x, ct):
+    t = solve_pivoted(transpose(a), ct)
+    return outer(-t, x), t
 
 
 @memoize
@@ -36,6 +77,7 @@ def make_slot_projection(
     """One XPBD projection of constraints `start + tid()` whose points are not all particles; see `make_projection`.
 
     points: (n, k) numbers of particles, or of bodies, 0 for the world.
+    driven: rows of stiffness and damping, that of eq. 26 divided by alpha, whose compliance and damping are not read.
     start_direction: rows without compliance push along the gradients that they have where the step begins (SHAKE: J.-P.
     Ryckaert, G. Ciccotti, H. J. C. Berendsen, J. Comput. Phys. 23, 1977): with J of the present, D of the start,
     (J W D^T) dlambda = -C, moved by W D^T dlambda.  That conserves momenta exactly, and energies to second order, where
@@ -46,12 +88,13 @@ def make_slot_projection(
     SlotData, Bodies, Quat = slot_struct(c, slots, real), body_struct(real), quaternion(real)
     layout = particle_layout(real)
     particle_type, moved_by = layout.type(real), layout.moved_by
-    rows, unilateral, active = c.rows, c.unilateral, c.active(damped or c.driven)
-    m = len(active)
+    rows, unilateral, active = c.rows, c.unilateral, active_rows(c, damped)
+    chosen, m = pushes_from_start(c, start_direction), len(active)
     square, column = matrix((m, m), real), vector(m, real)
     particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
     n_particles, n_bodies = len(particles), len(owners)
     linearization = linearization_of(c, slots, real, damped, start_direction)
+    _, _, response, product = row_functions(slots)
     limit_at = tuple(c.parameters).index(c.limited) if c.limited else -1
 
     @kernel(name=f"project_{c.name}_{slots.kinds}")
@@ -75,54 +118,48 @@ def make_slot_projection(
         k = start + tid()
         p_k = [points[k, j] for j in static(particles)]
         b_k = [points[k, j] for j in static(owners)]
-        w_p = [w[p_k[p]] for p in static(range(n_particles))]
-        w_b = [bodies.inv_mass[b_k[g]] for g in static(range(n_bodies))]
         turn_b = [turn[b_k[g]] for g in static(range(n_bodies))]
         lam = value() if first else multiplier[k]
-        (J, on), (D, along), terms = linearization(
+        G, D, (masses, inertias), terms = linearization(
             k, points, placing, data, compliance, damping, w, x_ref, bodies, dt, particle, dx, turn, lam
         )
-        spun = [
-            [
-                in_world(turn_b[g] * bodies.q[b_k[g]], bodies.inv_inertia[b_k[g]], along[i][g][1])
-                for g in static(range(n_bodies))
-            ]
-            for i in static(range(m))
-        ]  # I^-1 tau
+        M = [response(D[i], masses, inertias) for i in static(range(m))]  # how a unit multiplier moves all
         A, b = square(), column()
+        for i in static(range(m)):
+            for j in static(range(0 if chosen else i, m)):
+                A[i, j] = product(G[i], M[j])
+        if not chosen:
+            for i in static(range(m)):
+                for j in static(range(i)):
+                    A[i, j] = A[j, i]
         for i in static(range(m)):
             weight, alpha, right = terms[i]
             for j in static(range(m)):
-                A[i, j] = weight * (
-                    sum([w_p[p] * dot(J[i][p], D[j][p]) for p in static(range(n_particles))])
-                    + sum(
-                        [
-                            w_b[g] * dot(on[i][g][0], along[j][g][0]) + dot(on[i][g][1], spun[j][g])
-                            for g in static(range(n_bodies))
-                        ]
-                    )
-                )
+                A[i, j] = weight * A[i, j]
             A[i, i] += alpha
             b[i] = right
         dlam = column()
         if rows == 1:
-            if A[0, 0] != 0.0:  # else rigid between bodies that cannot move
+            if A[0, 0] > 0.0:  # else rigid between bodies that cannot move
                 dlam[0] = b[0] / A[0, 0]
                 if unilateral:
                     dlam[0] = max(dlam[0], -lam)
                 if limit_at >= 0:
                     most = fields_at(data, k)[limit_at] * (dt * dt)
                     dlam[0] = min(max(dlam[0], -most - lam), most - lam)
-        elif sum(w_p) + sum(w_b) > 0.0:
-            dlam = solve(A, b)
+            elif chosen:
+                if product(G[0], response(G[0], masses, inertias)) > 0.0:  # the start's direction pushes the wrong way
+                    dlam[0] = nan
+        elif sum(masses) > 0.0:
+            dlam = solve_pivoted(A, b) if chosen else solve(A, b)
         for p in static(range(n_particles)):  # eq. 17
-            particle[p_k[p]] += moved_by(w_p[p] * sum([dlam[i] * D[i][p] for i in static(range(m))]))
+            particle[p_k[p]] += moved_by(sum([dlam[i] * M[i][p] for i in static(range(m))]))
         for g in static(range(n_bodies)):
-            dx[b_k[g]] += w_b[g] * sum([dlam[i] * along[i][g][0] for i in static(range(m))])
-            turned = quat_from_rotation_vector(sum([dlam[i] * spun[i][g] for i in static(range(m))]))
+            dx[b_k[g]] += sum([dlam[i] * M[i][n_particles + 2 * g] for i in static(range(m))])
+            turned = quat_from_rotation_vector(sum([dlam[i] * M[i][n_particles + 2 * g + 1] for i in static(range(m))]))
             turn[b_k[g]] = turned * turn_b[g]
-            if w_b[g] > 0.0:
-                impulse[b_k[g]] += sum([dlam[i] * along[i][g][1] for i in static(range(m))])
+            if masses[n_particles + g] > 0.0:
+                impulse[b_k[g]] += sum([dlam[i] * D[i][n_particles + 2 * g + 1] for i in static(range(m))])
         if rows == 1:
             lam += dlam[0]
         else:

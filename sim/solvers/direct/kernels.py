@@ -25,9 +25,9 @@ from sim.constraints.base import Constraint
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct, value_type
 from sim.constraints.slots.bodies import body_struct, in_world, slot_struct
-from sim.constraints.slots.linearization import linearization_of
+from sim.constraints.slots.linearization import active_rows, linearization_of
 from sim.constraints.slots.pattern import Slots
-from sim.core.lang.frontend.builtins import static, tid
+from sim.core.lang.frontend.builtins import abs, static, tid, where
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.matrix import transpose
 from sim.core.lang.library.quaternion import quat_from_rotation_vector
@@ -59,7 +59,7 @@ def make_linearize(
     vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
     SlotData, Bodies, Quat = slot_struct(c, slots, real), body_struct(real), quaternion(real)
     particle_type = particle_layout(real).type(real)
-    m, n_particles, n_bodies = len(c.active(damped or c.driven)), len(slots.particles), len(slots.bodies)
+    m, n_particles, n_bodies = len(active_rows(c, damped)), len(slots.particles), len(slots.bodies)
     lines, column = matrix((size, width), real), vector(size, real)
     linearization = linearization_of(c, slots, real, damped, start_direction)
 
@@ -89,7 +89,7 @@ def make_linearize(
         t = tid()
         k, node, touch = rows[t], nodes[t], touches[t]
         lam = value() if first else multiplier[k]
-        (J, on), (D, along), terms = linearization(
+        G, D, _, terms = linearization(
             k, points, placing, data, compliance, damping, w, x_ref, bodies, dt, particle, dx, turn, lam
         )
         alpha, b = column(1.0), column()  # rows that are not there: 1 dlambda = 0
@@ -100,14 +100,15 @@ def make_linearize(
             J_p, D_p = lines(), lines()
             for i in static(range(m)):
                 for a in static(range(3)):
-                    J_p[i, a], D_p[i, a] = terms[i][0] * J[i][p][a], D[i][p][a]
+                    J_p[i, a], D_p[i, a] = terms[i][0] * G[i][p][a], D[i][p][a]
             J_out[touch + p], D_out[touch + p] = J_p, D_p
         for g in static(range(n_bodies)):
             J_b, D_b = lines(), lines()
+            force = static(n_particles + 2 * g)
             for i in static(range(m)):
                 for a in static(range(3)):
-                    J_b[i, a], J_b[i, 3 + a] = terms[i][0] * on[i][g][0][a], terms[i][0] * on[i][g][1][a]
-                    D_b[i, a], D_b[i, 3 + a] = along[i][g][0][a], along[i][g][1][a]
+                    J_b[i, a], J_b[i, 3 + a] = terms[i][0] * G[i][force][a], terms[i][0] * G[i][force + 1][a]
+                    D_b[i, a], D_b[i, 3 + a] = D[i][force][a], D[i][force + 1][a]
             J_out[touch + static(n_particles + g)], D_out[touch + static(n_particles + g)] = J_b, D_b
 
     linearize.race_free = True  # a constraint writes what is its own
@@ -116,19 +117,29 @@ def make_linearize(
 
 @func
 def inverse_of(a, out):
-    """a^-1 by Gauss-Jordan elimination without pivoting; out: the identity."""
+    """a^-1 by Gauss-Jordan elimination with pairwise pivoting, as `solve_pivoted`; out: the identity."""
     n = len(a)
     for i in static(range(n)):
+        for j in static(range(i + 1, n)):
+            swap = abs(a[j, i]) > abs(a[i, i])
+            for k in static(range(n)):
+                upper, lower = where(swap, a[j, k], a[i, k]), where(swap, a[i, k], a[j, k])
+                a[i, k], a[j, k] = upper, lower
+                upper, lower = where(swap, out[j, k], out[i, k]), where(swap, out[i, k], out[j, k])
+                out[i, k], out[j, k] = upper, lower
+            f = a[j, i] / a[i, i]
+            for k in static(range(n)):
+                a[j, k] = a[j, k] - f * a[i, k]
+                out[j, k] = out[j, k] - f * out[i, k]
         f = 1.0 / a[i, i]
         for k in static(range(n)):
             a[i, k] = f * a[i, k]
             out[i, k] = f * out[i, k]
-        for j in static(range(n)):
-            if static(j != i):
-                f = a[j, i]
-                for k in static(range(n)):
-                    a[j, k] = a[j, k] - f * a[i, k]
-                    out[j, k] = out[j, k] - f * out[i, k]
+        for j in static(range(i)):
+            f = a[j, i]
+            for k in static(range(n)):
+                a[j, k] = a[j, k] - f * a[i, k]
+                out[j, k] = out[j, k] - f * out[i, k]
     return out
 
 
@@ -330,7 +341,7 @@ def tree_kernels(real: Scalar, size: int, width: int) -> TreeKernels:
 @memoize
 def make_accumulate(c: Constraint, real: Scalar, first: bool, damped: bool, size: int) -> Kernel:
     """multiplier += dlambda, of constraints rows[tid()], which are nodes[tid()] of a system."""
-    value, column, active = value_type(c, real), vector(size, real), c.active(damped or c.driven)
+    value, column, active = value_type(c, real), vector(size, real), active_rows(c, damped)
     m, rows_of_c = len(active), c.rows
 
     @kernel(name=f"accumulate_{c.name}")
