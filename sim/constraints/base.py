@@ -102,7 +102,8 @@ class Constraint:
     added_by:   what adds it, where it is no material by itself.
     on_element: kind of element -> the constraints that stand for this one on solids of such elements, all with the
                 values of its law; the first of them has one constraint for each element.
-    frames:     the points that are frames, transforms with `.p` and `.q`: only bodies and the world have them.
+    frames:     (0, 1) where the points are two frames, of bodies or the world: C then takes one transform x, the second
+                frame as the first sees it, `x.p` and `x.q`.
     driven:     C is pulled by a stiffness and a damping that may be zero, parameters `target_ke` and `target_kd`,
                 the latter relative to a velocity `target_vel`, instead of resisting with a compliance, which is 1.
     from_start: do its rigid rows push along the gradients at the start of a step, where the solver does not say?
@@ -221,15 +222,16 @@ class Constraint:
         size = int(np.prod(self.parameters["rest"].shape))
         return ("rest",) if size == self.rows else ()
 
-    def point_types(self, real: Scalar) -> tuple[Type, ...]:
-        """Of its points: vec3, or transforms where they are frames."""
-        return tuple(transformation(real) if j in self.frames else vector(3, real) for j in range(self.points))
+    def point_types(self, real: Scalar) -> Any:
+        """Of what C takes first: a tuple of vec3, or a transform where it is one frame as another sees it."""
+        if self.frames:
+            return transformation(real)
+        return Members(
+            (vector(3, real),) * self.points, f"this constraint has {self.points} point{'s' if self.points > 1 else ''}"
+        )
 
     def argument_types(self, real: Scalar) -> list[Any]:
-        points = Members(
-            self.point_types(real), f"this constraint has {self.points} point{'s' if self.points > 1 else ''}"
-        )
-        return [points, *(p.type(real) for p in self.parameters.values())]
+        return [self.point_types(real), *(p.type(real) for p in self.parameters.values())]
 
     def evolution_types(self, real: Scalar) -> list[Any]:
         """Of the arguments of `evolution`."""
@@ -263,7 +265,7 @@ class Constraint:
 
     def gradient(self, real: Scalar = float32) -> Gradient:
         """The vector-Jacobian product of C with respect to its points."""
-        return gradient_of(self.traced(real), 3 * self.points + 4 * len(self.frames))
+        return gradient_of(self.traced(real), 7 if self.frames else 3 * self.points)
 
     def __hash__(self) -> int:
         return id(self)
@@ -296,7 +298,7 @@ def constraint(
 ) -> Callable[[Callable[..., Any]], Constraint]:
     """Declare a constraint: decorates C(x, parameters...), a function of the kernel language.
 
-    x is a tuple of `points` vec3 (transforms where they are `frames`); a parameter annotated `float` takes the
+    x is a tuple of `points` vec3, or a transform (see `frames`); a parameter annotated `float` takes the
     precision of the model, `sim.vec3` too.  A parameter called `rest` that is not given is measured: C of the rest
     shape with rest = 0; another one takes its default in Python, if it has one.
     units: unit of each parameter, for messages and the documentation.
@@ -307,6 +309,8 @@ def constraint(
         raise ConstraintError(
             f"a constraint has at least one point and one to {MOST_ROWS} rows, not {points} and {rows}"
         )
+    if tuple(frames) not in ((), (0, 1)) or (frames and points != 2):
+        raise ConstraintError("a constraint has two points that are frames, frames=(0, 1), or none")
     acts = [tuple(given) if given is not None else (True,) * rows for given in (elastic, damped)]
     if any(len(given) != rows for given in acts):
         raise ConstraintError(f"elastic and damped say something about each of the {rows} rows")

@@ -13,10 +13,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from sim.constraints.joints.frames import angle_about_axis, apart, axis_of, joint_frame_of
+from sim.constraints.joints.frames import angle_about_axis, apart, axis_of, joint_frame_of, relative_turn, seen_from
 from sim.core.lang.errors import entry_point
 from sim.core.lang.frontend.builtins import tid
-from sim.core.lang.library.quaternion import quat_from_axis_angle, quat_inverse, quat_rotate, quat_rotate_inv
+from sim.core.lang.library.quaternion import quat_from_axis_angle, quat_rotate, quat_rotate_inv
 from sim.core.lang.library.transform import transform_inverse, transform_point
 from sim.core.lang.library.vector import cross, dot, normalize, spatial_bottom, spatial_top
 from sim.core.lang.types import Scalar, int32, quaternion, transformation, vector
@@ -104,7 +104,7 @@ def kinematic_kernels(real: Scalar) -> tuple[Kernel, Kernel]:
         j = tid()
         p, c, a, b = parent[j], child[j], q_start[j], qd_start[j]
         on_parent, on_child = joint_frame_of(p, X_p[j], body_q), joint_frame_of(c, X_c[j], body_q)
-        seen = (on_parent, on_child)
+        seen = seen_from(on_parent, on_child)
         center = transform_point(body_q[c], com[c])
         carried = center if kind[j] == FREE else on_child.p
         omega = spatial_bottom(body_qd[c])
@@ -120,11 +120,11 @@ def kinematic_kernels(real: Scalar) -> tuple[Kernel, Kernel]:
             joint_q[a] = apart(seen)[0]
             joint_qd[b] = dot(v, axis_of(on_parent.q, 0))
         elif kind[j] == BALL:
-            turn, w = quat_inverse(on_parent.q) * on_child.q, quat_rotate_inv(on_parent.q, omega)
+            turn, w = relative_turn(seen), quat_rotate_inv(on_parent.q, omega)
             joint_q[a], joint_q[a + 1], joint_q[a + 2], joint_q[a + 3] = turn[0], turn[1], turn[2], turn[3]
             joint_qd[b], joint_qd[b + 1], joint_qd[b + 2] = w[0], w[1], w[2]
         elif kind[j] == FREE:
-            turn, d = quat_inverse(on_parent.q) * on_child.q, apart(seen)
+            turn, d = relative_turn(seen), apart(seen)
             joint_q[a], joint_q[a + 1], joint_q[a + 2] = d[0], d[1], d[2]
             joint_q[a + 3], joint_q[a + 4], joint_q[a + 5], joint_q[a + 6] = turn[0], turn[1], turn[2], turn[3]
             u, w = quat_rotate_inv(on_parent.q, v), quat_rotate_inv(on_parent.q, omega)

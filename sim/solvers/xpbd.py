@@ -29,6 +29,10 @@ from sim.solvers.batch import ConstraintBatch, Rows
 from sim.solvers.direct.system import direct_rows, direct_systems
 from sim.solvers.integrators import INTEGRATORS, Integrator
 
+WIDE = 32
+"""Constraints on bodies of one colour from which on their kernel is compiled to wide loads and stores as well: fewer of
+them are done before it would be ready."""
+
 
 @dataclass(eq=False, repr=False)
 class SolverXPBD(Solver, key="xpbd"):
@@ -99,7 +103,7 @@ class SolverXPBD(Solver, key="xpbd"):
                 " and integrator='euler'",
                 "Choose `order: colored` and `integrator: euler`, or leave `direction` out",
             )
-        self._projections, self._warm_starts, self._on_slots = {}, {}, set[Kernel]()
+        self._projections, self._warm_starts, self._on_slots = {}, {}, set[str]()
         self._bounds = leading_parts(self.batches) if self.start == "elastic" else {}
         for batch in self.batches:
             c, damped, slots = batch.set.constraint, batch.set.damping is not None, batch.set.slots
@@ -109,7 +113,7 @@ class SolverXPBD(Solver, key="xpbd"):
                 for first in (False, True):
                     if on_slots:
                         kernel = make_slot_projection(c, slots, real, first, damped, begin, disjoint)
-                        self._on_slots.add(kernel)
+                        self._on_slots.add(batch.set.name)
                     else:
                         kernel = make_projection(c, real, first, damped, averaged, disjoint)
                     self._projections[batch.set.name, first, disjoint] = kernel
@@ -226,12 +230,12 @@ class SolverXPBD(Solver, key="xpbd"):
         """Lines 6 to 10: eq. 18 for d lambda, eq. 17 for d x."""
         correction = self._correction if self._correction is not None else self._no_correction
         first = iteration == 0 and not self._is_warm(batch)  # then the multipliers are zero, and not read
-        kernel = self._projections[batch.set.name, first, rows.disjoint]
-        if kernel in self._on_slots:
+        if batch.set.name in self._on_slots:
+            kernel = self._projections[batch.set.name, first, rows.disjoint and rows.count >= WIDE]
             self._project_slots(kernel, batch, rows, s)
             return
         launch(
-            kernel,
+            self._projections[batch.set.name, first, rows.disjoint],
             rows.count,
             [rows.begin, *self._constraint_data(batch, s), self._valence, s.reference, s.effective_dt],
             [s.particle, correction, batch.multiplier],

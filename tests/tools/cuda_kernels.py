@@ -29,8 +29,10 @@ from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import SCALARS, ArrayType, Scalar, array_type, bool_, float16, has_float
 from sim.core.runtime.launch.kernel import Kernel
 from sim.model.energy import make_energy, make_force
+from sim.model.kinematics import kinematic_kernels
 from sim.solvers.air import drag_kernels
 from sim.solvers.bodies import body_kernels
+from sim.solvers.joints import joint_kernels
 from sim.solvers.step_kernels import step_kernels
 
 
@@ -139,7 +141,7 @@ def solver_variants(real: Scalar) -> list[Variant]:
                 out += of()
     for name, kinds in ON_BODIES:
         out += slot_variants(REGISTRY[name], real, kinds)
-    for kernel in body_kernels(real):
+    for kernel in (*body_kernels(real), *joint_kernels(real), *kinematic_kernels(real)):
         out += variants(kernel, kernel.name, (), ("clock", "clock_out"))
     rheology = branched(REGISTRY["distance"], ("time", "yield"))
     out += _lazily(partial(make_evolution, rheology, real, "inner"), f"evolve_{rheology.name}")

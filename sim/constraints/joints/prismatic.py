@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from sim.constraints.base import constraint
-from sim.constraints.joints.frames import apart, relative_turn
-from sim.core.lang.library.quaternion import quat_to_rotation_vector
+from sim.constraints.joints.frames import apart, turn_vector
 
 
 @constraint(
@@ -15,5 +14,5 @@ def prismatic(x):
 
     Compliance of the first two rows [m/N], of the others [rad/(N m)].
     """
-    d, turn = apart(x), quat_to_rotation_vector(relative_turn(x))
+    d, turn = apart(x), turn_vector(x)
     return d[1], d[2], turn[0], turn[1], turn[2]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from sim.constraints.base import constraint
-from sim.constraints.joints.frames import apart, axis_of
-from sim.core.lang.library.vector import dot
+from sim.constraints.joints.frames import apart, relative_turn
 
 
 @constraint(
@@ -12,9 +11,9 @@ from sim.core.lang.library.vector import dot
 )
 def revolute(x):
     """Displacement of the child's origin in the parent's frame [m], then the parent's first axis along the child's
-    second and third.
+    second and third: entries of the rotation matrix.
 
     Compliance of the first three rows [m/N], of the others [1/(N m)].
     """
-    d, axis = apart(x), axis_of(x[0].q, 0)
-    return d[0], d[1], d[2], dot(axis, axis_of(x[1].q, 1)), dot(axis, axis_of(x[1].q, 2))
+    d, q = apart(x), relative_turn(x)
+    return d[0], d[1], d[2], 2.0 * (q[0] * q[1] - q[2] * q[3]), 2.0 * (q[0] * q[2] + q[1] * q[3])

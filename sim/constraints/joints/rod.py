@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 
 from sim.constraints.base import ConstraintParameter, constraint
-from sim.constraints.joints.frames import apart, relative_turn
+from sim.constraints.joints.frames import apart, turn_vector
 from sim.constraints.tetrahedron import POISSON, YOUNG
 from sim.core.lang.frontend.function import func
-from sim.core.lang.library.quaternion import quat_to_rotation_vector
 from sim.core.lang.types import vec3
 
 RADIUS = ConstraintParameter("radius", "float", "m", "radius of the round section", bounds="(0, inf)")
@@ -34,7 +33,7 @@ UNITS = {"rest": "rad", **dict.fromkeys(DERIVED, "rad")}
 @func
 def rod_strains(x, rest, twist, bend_2, bend_3):
     """The six strains, times the length that they are over."""
-    d, turn = apart(x), quat_to_rotation_vector(relative_turn(x)) - rest
+    d, turn = apart(x), turn_vector(x) - rest
     return d[0], d[1], d[2], turn[0] - twist, turn[1] - bend_2, turn[2] - bend_3
 
 
@@ -59,7 +58,7 @@ def cable(x, rest: vec3, rest_twist: float, rest_bend_2: float, rest_bend_3: flo
 @rod.rest
 def turn_of(x):
     """The rotation vector from a segment to the next."""
-    turn = quat_to_rotation_vector(relative_turn(x))
+    turn = turn_vector(x)
     return turn[0], turn[1], turn[2]
 
 

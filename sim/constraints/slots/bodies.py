@@ -68,9 +68,13 @@ def point_wrench(gradient, place, center):
 
 
 @func
-def frame_wrench(gradient, place, center):
-    """Force and torque about `center` of a unit multiplier at a frame: of its point, and 1/2 E^T dC/dq of its rotation,
-    E of dq = 1/2 E theta = 1/2 (theta, 0) q for a small turn theta in the world."""
-    g, u = imaginary(gradient.q), imaginary(place.q)
-    twisting = 0.5 * (place.q[3] * g - gradient.q[3] * u + cross(u, g))
-    return gradient.p, cross(place.p - center, gradient.p) + twisting
+def frame_wrench(gradient, axes, seen):
+    """Force on the second of two frames, and torque about its origin, of a unit multiplier; the first gets the opposite
+    at the same place.
+
+    axes: those of the first frame, a matrix; seen: the second frame as the first sees it, (p, q); gradient: of C by it.
+    A small turn theta in these axes changes q by 1/2 E theta = 1/2 (theta, 0) q: its torque is 1/2 E^T dC/dq.
+    """
+    g, u = imaginary(gradient.q), imaginary(seen.q)
+    twisting = 0.5 * (seen.q[3] * g - gradient.q[3] * u + cross(u, g))
+    return axes @ gradient.p, axes @ twisting

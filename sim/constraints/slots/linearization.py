@@ -7,15 +7,15 @@ The generalised inverse mass of points of bodies: see `projection`.
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
+from sim.constraints.joints.frames import seen_from
 from sim.constraints.particles import particle_layout
-from sim.constraints.projection import constraint_at
 from sim.constraints.slots.bodies import frame_wrench, matrix_in_world, point_wrench
 from sim.constraints.slots.pattern import WORLD, Slots
-from sim.core.lang.embedding import fields_at
+from sim.core.lang.embedding import fields_at, value_and_grad
 from sim.core.lang.frontend.builtins import static
 from sim.core.lang.frontend.function import Function, func
-from sim.core.lang.library.quaternion import quat_rotate, quat_to_rotation_vector
-from sim.core.lang.library.vector import dot
+from sim.core.lang.library.quaternion import quat_rotate, quat_to_matrix, quat_to_rotation_vector
+from sim.core.lang.library.vector import cross, dot
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, transformation
 
@@ -56,33 +56,68 @@ def points_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
 
 
 @memoize
-def wrenches_of(c: Constraint, slots: Slots) -> Function:
-    """`wrenches(gradients, points, centers)` in a kernel: of one row, for each body, force and torque about its centre
-    of mass of a unit multiplier.  gradients: of C by its points; centers: of mass of its bodies.
+def seen_points(c: Constraint, slots: Slots, real: Scalar) -> Function:
+    """As `points_of`; of two frames the second as the first sees it, which is what C takes."""
+    points_at = points_of(c, slots, real)
+
+    @func
+    def seen(x, poses, placing):
+        a, b = points_at(x, poses, placing)
+        return seen_from(a, b)
+
+    return seen if c.frames else points_at
+
+
+@memoize
+def rows_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
+    """`rows_at(x, poses, placing, parameters)` in a kernel, see `points_of`: C, and of each row the gradient: by the
+    particles, then force and torque about its centre of mass on each body, of a unit multiplier.
 
     Where the points of C are to be one, the forces act at one place, a particle's if there is one: opposite forces at
-    two points that are not there yet would be a couple, and turn what is free.
+    two points that are not there yet would be a couple, and turn what is free.  So they do between two frames.
     """
-    is_frame, of_body = tuple(j in c.frames for j in range(c.points)), slots.bodies
-    meeting = (*slots.particles, 0)[0]
+    evaluate = value_and_grad(lambda: c.traced(real), f"{c.name}_at")
+    points_at, particles, of_body = points_of(c, slots, real), slots.particles, slots.bodies
+    rows, bodies = range(c.rows), range(len(of_body))
+    first = tuple(own[0] == 0 for own in of_body)  # of two frames: is it that of this body?
+    meeting = (*particles, 0)[0]
     acting_at = tuple(meeting if c.meeting and WORLD not in slots.kinds else j for j in range(c.points))
 
     @func
-    def at_slot(j, gradients, points, center):
-        if is_frame[j]:
-            return frame_wrench(gradients[j], points[j], center)
-        return point_wrench(gradients[j], points[acting_at[j]], center)
-
-    @func
-    def on_body(g, gradients, points, centers):
-        parts = [at_slot(static(j), gradients, points, centers[g]) for j in static(of_body[g])]
+    def on_body(g, gradients, points, center):
+        parts = [point_wrench(gradients[j], points[acting_at[j]], center) for j in static(of_body[g])]
         return sum([part[0] for part in parts]), sum([part[1] for part in parts])
 
     @func
-    def wrenches(gradients, points, centers):
-        return [on_body(static(g), gradients, points, centers) for g in static(range(len(of_body)))]
+    def at_points(gradients, points, poses):
+        on = [on_body(static(g), gradients, points, poses[g][0]) for g in static(bodies)]
+        return [gradients[j] for j in static(particles)] + [on[k // 2][k % 2] for k in static(range(2 * len(of_body)))]
 
-    return wrenches
+    @func
+    def rows_at_points(x, poses, placing, parameters):
+        points = points_at(x, poses, placing)
+        C, J = evaluate(points, parameters)
+        return C, [at_points(J[r], points, poses) for r in static(rows)]
+
+    @func
+    def on_frame(g, force, torque, place, center):
+        if first[g]:
+            return -force, -(cross(place - center, force) + torque)
+        return force, cross(place - center, force) + torque
+
+    @func
+    def at_frames(pair, place, poses):
+        on = [on_frame(static(g), pair[0], pair[1], place, poses[g][0]) for g in static(bodies)]
+        return [on[k // 2][k % 2] for k in static(range(2 * len(of_body)))]
+
+    @func
+    def rows_at_frames(x, poses, placing, parameters):
+        a, b = points_at(x, poses, placing)
+        seen, axes = seen_from(a, b), quat_to_matrix(a.q)
+        C, J = evaluate(seen, parameters)
+        return C, [at_frames(frame_wrench(J[r], axes, seen), b.p, poses) for r in static(rows)]
+
+    return rows_at_frames if c.frames else rows_at_points
 
 
 @func
@@ -93,19 +128,14 @@ def softness(alpha, stiffness):
 
 
 @memoize
-def row_functions(slots: Slots) -> tuple[Function, Function, Function, Function]:
+def row_functions(slots: Slots) -> tuple[Function, Function, Function]:
     """Functions of rows in a kernel, lists of vectors over the movers: of each particle one, of each body two.
 
-    gradient(J, on): of one row, particle by particle, then force and torque on each body; between(begin, end, s): from
-    one at s = 0 to the other at s = 1; response(row, masses, inertias): how a unit multiplier along it moves them; and
-    product(row, motion).
+    between(begin, end, s): from one at s = 0 to the other at s = 1; response(row, masses, inertias): how a unit
+    multiplier along it moves them; and product(row, motion).
     """
-    particles, n_bodies = slots.particles, len(slots.bodies)
-    n_particles, size = len(particles), len(particles) + 2 * n_bodies
-
-    @func
-    def gradient(J, on):
-        return [J[j] for j in static(particles)] + [on[k // 2][k % 2] for k in static(range(2 * n_bodies))]
+    n_particles, n_bodies = len(slots.particles), len(slots.bodies)
+    size = n_particles + 2 * n_bodies
 
     @func
     def between(begin, end, s):
@@ -128,7 +158,7 @@ def row_functions(slots: Slots) -> tuple[Function, Function, Function, Function]
     def product(row, motion):
         return sum([dot(row[k], motion[k]) for k in static(range(size))])
 
-    return gradient, between, response, product
+    return between, response, product
 
 
 def active_rows(c: Constraint, damped: bool) -> tuple[int, ...]:
@@ -164,8 +194,8 @@ def linearization_of(c: Constraint, slots: Slots, real: Scalar, damped: bool, st
     resists, m = tuple(slowing and acts for acts in c.damped), len(active)
     slowed, driven, chosen = any(resists), c.driven, pushes_from_start(c, start_direction)
     particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
-    at, points_at, wrenches = constraint_at(c, real, gradient=True), points_of(c, slots, real), wrenches_of(c, slots)
-    gradient, between, response, product = row_functions(slots)
+    rows_at = rows_of(c, slots, real)
+    between, response, product = row_functions(slots)
     n_particles, n_bodies = len(particles), len(owners)
     parameter_names = tuple(c.parameters)
     ke_at, kd_at, vel_at = (
@@ -181,16 +211,14 @@ def linearization_of(c: Constraint, slots: Slots, real: Scalar, damped: bool, st
         dx_b, turn_b = [dx[b_k[g]] for g in static(range(n_bodies))], [turn[b_k[g]] for g in static(range(n_bodies))]
         begun = [(bodies.x[b_k[g]], bodies.q[b_k[g]]) for g in static(range(n_bodies))]
         poses = [(begun[g][0] + dx_b[g], turn_b[g] * begun[g][1]) for g in static(range(n_bodies))]
-        centers = [poses[g][0] for g in static(range(n_bodies))]
         masses = [w[p_k[p]] for p in static(range(n_particles))] + [
             bodies.inv_mass[b_k[g]] for g in static(range(n_bodies))
         ]
         inertias = [matrix_in_world(poses[g][1], bodies.inv_inertia[b_k[g]]) for g in static(range(n_bodies))]
         placed_k, data_k = fields_at(placing, k), fields_at(data, k)
 
-        x = points_at([position(of_p[p]) for p in static(range(n_particles))], poses, placed_k)
-        C, J = at(x, data, k)
-        G = [gradient(J[active[i]], wrenches(J[active[i]], x, centers)) for i in static(range(m))]
+        C, every = rows_at([position(of_p[p]) for p in static(range(n_particles))], poses, placed_k, data_k)
+        G = [every[active[i]] for i in static(range(m))]
         alpha = [
             (real(1.0) if driven else compliance[k] if rows == 1 else compliance[k][active[i]]) / (dt * dt)
             for i in static(range(m))
@@ -198,10 +226,8 @@ def linearization_of(c: Constraint, slots: Slots, real: Scalar, damped: bool, st
         # the directions along which the multipliers push, gradients of the present or of the start; what they move
         D = G
         if chosen:
-            x_0 = points_at([x_ref[p_k[p]] for p in static(range(n_particles))], begun, placed_k)
-            centers_0 = [begun[g][0] for g in static(range(n_bodies))]
-            _, J_0 = at(x_0, data, k)
-            G_0 = [gradient(J_0[active[i]], wrenches(J_0[active[i]], x_0, centers_0)) for i in static(range(m))]
+            _, every = rows_at([x_ref[p_k[p]] for p in static(range(n_particles))], begun, placed_k, data_k)
+            G_0 = [every[active[i]] for i in static(range(m))]
             own = [product(G[i], response(G[i], masses, inertias)) for i in static(range(m))]
             D = [between(G_0[i], G[i], softness(alpha[i], own[i])) for i in static(range(m))]
         if slowed:  # how far all has come since the step began

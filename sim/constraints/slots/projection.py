@@ -94,7 +94,7 @@ def make_slot_projection(
     particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
     n_particles, n_bodies = len(particles), len(owners)
     linearization = linearization_of(c, slots, real, damped, start_direction)
-    _, _, response, product = row_functions(slots)
+    _, response, product = row_functions(slots)
     limit_at = tuple(c.parameters).index(c.limited) if c.limited else -1
 
     @kernel(name=f"project_{c.name}_{slots.kinds}")

@@ -9,7 +9,7 @@ import numpy as np
 from sim.constraints.base import Constraint
 from sim.constraints.projection import parameter_struct
 from sim.constraints.slots.bodies import slot_struct
-from sim.constraints.slots.linearization import points_of
+from sim.constraints.slots.linearization import seen_points
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.embedding import embed, fields_at, traced
 from sim.core.lang.frontend.builtins import static, tid
@@ -65,7 +65,7 @@ def _measurement(c: Constraint, real: Scalar, slots: Slots) -> Kernel:
     )
     types = [c.point_types(real)]
     width = c.rows if c.measure is None else len(traced(c.measure, types, real).body.yields)
-    points_at, particles, owners = points_of(c, slots, real), slots.particles, tuple(own[0] for own in slots.bodies)
+    points_at, particles, owners = seen_points(c, slots, real), slots.particles, tuple(own[0] for own in slots.bodies)
 
     own = c.measure is not None
     values_at = embed(lambda: traced(c.measure, types, real) if own else c.traced(real), f"measure_{c.name}")

@@ -97,7 +97,7 @@ def test_limits_of_more_than_half_a_turn_stop_a_hinge_on_their_side():
     assert by["hinge.limit_lower"][0] == 0.0
 
 
-def arm(shift: dict[str, np.ndarray] | None = None, worlds: int = 1):
+def arm(worlds: int = 1):
     """A hinge, a slider with a drive, a ball joint and a rod, soft and hard, at odd places; not in equilibrium."""
     builder = sim.ModelBuilder()
     poses = (0.3, 0.1, 0), (0.9, 0.2, 0.1), (1.3, -0.1, 0.2)
@@ -118,10 +118,7 @@ def arm(shift: dict[str, np.ndarray] | None = None, worlds: int = 1):
         bodies[1], bodies[2], *builder.joint_frames(*bodies[1:], (1.1, 0.1, 0.1)), compliance=1e-4, label="ball"
     )
     builder.add_joint_distance(-1, bodies[2], (1.3, 0.8, 0.2), None, min_distance=0.9, max_distance=0.9, label="rod")
-    model = (builder if worlds == 1 else builder.replicate(worlds)).finalize(dtype=sim.float64, requires_grad=True)
-    for path, change in (shift or {}).items():
-        model[path].assign(model[path].numpy() + change)
-    return model
+    return (builder if worlds == 1 else builder.replicate(worlds)).finalize(dtype=sim.float64, requires_grad=True)
 
 
 @sim.kernel
@@ -132,9 +129,10 @@ def weigh(frames: sim.array2d[sim.transformd], out: sim.array[sim.float64]):
     sim.atomic_add(out, 0, k * x[0] + 0.3 * x[1] - k * k * x[2] + q[0] * q[1] + 0.4 * k * q[2] * q[3])
 
 
-def weighed(model) -> float:
+def weighed(solver) -> sim.array:
+    model = solver.model
     out = sim.zeros(1, sim.float64, requires_grad=True)
-    trajectory = sim.rollout(sim.SolverXPBD(model, iterations=2), model.state(), 30, 1 / 300, frame_every=10)
+    trajectory = sim.rollout(solver, model.state(), 30, 1 / 300, frame_every=10)
     sim.launch(weigh, trajectory.body_q.shape, inputs=[trajectory.body_q], outputs=[out])
     return out
 
@@ -142,8 +140,9 @@ def weighed(model) -> float:
 @pytest.mark.slow
 def test_gradients_by_all_values_of_joints_agree_with_differences():
     model = arm()
+    solver = sim.SolverXPBD(model)
     with sim.Tape() as tape:
-        out = weighed(model)
+        out = weighed(solver)
     tape.backward(out)
     random, step = np.random.default_rng(5), 1e-5
     for path in [p for p in model.materials if p.split(".")[0] in ("hinge", "slider", "ball", "rod")]:
@@ -152,16 +151,18 @@ def test_gradients_by_all_values_of_joints_agree_with_differences():
         direction = random.normal(size=model[path].numpy().shape)
         if path.endswith(("compliance", "damping")):
             direction *= model[path].numpy()
-        ends = [weighed(arm({path: s * step * direction})).numpy()[0] for s in (1, -1)]
+        given, ends = model[path].numpy().copy(), []
+        for s in (1, -1):
+            model[path].assign(given + s * step * direction)
+            ends.append(weighed(solver).numpy()[0])
+        model[path].assign(given)
         slope = float((model[path].grad.numpy() * direction).sum())
         assert slope == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=2e-5, abs=2e-8), path
 
 
+@pytest.mark.slow
 def test_worlds_of_joints_are_the_same_as_one():
     one, three = arm(), arm(worlds=3)
-    assert three.joints["slider"].parents.tolist() == [0, 1, 2]
-    assert three.joints["slider"].children.tolist() == [3, 4, 5]
-    assert three.joints["hinge"].parents.tolist() == [-1, -1, -1]
     frames = [
         sim.rollout(sim.SolverXPBD(m, iterations=2), m.state(), 30, 1 / 300).body_q.numpy()[0] for m in (one, three)
     ]
@@ -207,6 +208,8 @@ def test_bodies_that_a_joint_cannot_have():
         builder.add_joint_ball(a, 7)
     with pytest.raises(sim.ModelError, match="the child is the world"):
         builder.add_joint_ball(a, -1)
+    with pytest.raises(sim.ModelError, match="add_joint_ball: friction is not done"):
+        builder.add_joint_ball(a, b, (1, 0, 0), friction=0.1)
     with pytest.raises(sim.ModelError, match="no frames are given"):
         builder.add_joint_fixed(a, b)
     with pytest.raises(sim.ModelError, match="leave nothing to hold"):

@@ -62,6 +62,17 @@ def test_coordinates_come_back(worlds):
     assert np.allclose(np.linalg.norm(state.body_q.numpy()[:, 3:], axis=1), 1.0)
 
 
+def test_joints_of_worlds_stand_together():
+    joints = tree(3).joints
+    assert joints["slider"].parents.tolist() == [0, 1, 2]
+    assert joints["slider"].children.tolist() == [3, 4, 5]
+    assert joints["hinge"].parents.tolist() == [-1, -1, -1]
+    assert joints["ball"].q_starts.tolist() == [0, 4, 8]
+    assert joints["hinge"].q_starts.tolist() == [12, 13, 14]
+    assert joints["hinge"].qd_starts.tolist() == [9, 10, 11]
+    assert joints["hinge"].sets == ("revolute@wa",)
+
+
 def moved(model, q, qd, h):
     """Coordinates after a short time."""
     out = q.copy()

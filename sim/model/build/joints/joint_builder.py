@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -320,6 +321,11 @@ class JointBuilder(BodyBuilder):
 def _refuse(kind: str, options: dict[str, Any]) -> None:
     """Raises ModelError for options that ask for what is not done, or that nobody knows."""
     for name, value in options.items():
+        if name in {option.name for option in fields(FreeAxis)}:
+            raise ModelError(
+                f"add_joint_{kind}: {name} is not done",
+                "Hinges and sliders have drives, limits and friction: put some of them in a row",
+            )
         if name not in NOT_DONE:
             known = list(getattr(JointBuilder, f"add_joint_{kind}").__annotations__)
             raise ModelError(f"add_joint_{kind} has no option {name!r}{did_you_mean(name, known)}", "See its docstring")
