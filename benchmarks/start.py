@@ -2,8 +2,8 @@
 
     python benchmarks/start.py [--json FILE]
 
-Each line is the least of several runs, beside its limit, and the ratio of the two.  Process times (user + system) of
-fresh processes, so that other work on the machine counts little.
+Each line is the least of several runs, beside its limit, and the ratio of the two.  Fresh processes; imports and first
+launches as processor time (user + system), so that other work on the machine counts little.
 """
 
 from __future__ import annotations
@@ -42,18 +42,110 @@ assert abs(model["sheet.distance.compliance"].grad.numpy()[0]) > 0
 """
 )
 
+FIRST = """
+import time
+import numpy as np
+import sim
 
-def seconds_of(code: str, cache: str) -> float:
-    """Wall time of a fresh interpreter that runs `code`, byte code kept.  (NumPy's idle threads are processor time.)"""
+points = sim.array(np.random.default_rng(0).random((64, 3)), dtype=sim.vec3)
+faces = sim.array(np.arange(63).reshape(-1, 3).ravel(), dtype=int)
+out = sim.zeros(64, dtype=float)
+{made}
+
+@sim.kernel
+def first(structure: sim.uint64, x: sim.array[sim.vec3], out: sim.array[float]):
+    i = sim.tid()
+    here = x[i]
+{body}
+
+start = time.process_time()
+sim.launch(first, dim=64, inputs=[{handle}, points, out])
+print(time.process_time() - start)
+"""
+PLAIN = """
+    force = sim.vec3(0.0, -9.81, 0.0)
+    reach = sim.length(here)
+    if reach > 1.0:
+        force = force - 10.0 * (reach - 1.0) * sim.normalize(here)
+    here = here + 0.01 * force
+    x[i] = here
+    out[i] = sim.dot(here, force)
+"""
+NEAR = """
+    n = float(0.0)
+    for j in sim.hash_grid_query(structure, here, 0.2):
+        if sim.length(x[j] - here) < 0.2:
+            n += 1.0
+    out[i] = n
+"""
+BOXES = """
+    n = float(0.0)
+    for j in sim.bvh_query_aabb(structure, here, here + sim.vec3(0.1)):
+        n += 1.0
+    out[i] = n
+"""
+CLOSEST = """
+    found = sim.mesh_query_point(structure, here, 10.0)
+    if found.result:
+        out[i] = found.sign * sim.length(sim.mesh_eval_position(structure, found.face, found.u, found.v) - here)
+"""
+RAY = """
+    found = sim.mesh_query_ray(structure, here, sim.vec3(1.0, 0.0, 0.0), 10.0)
+    if found.result:
+        out[i] = found.t
+"""
+GRID = "structure = sim.HashGrid(8, 8, 8); structure.build(points, 0.2)"
+FIRST_LAUNCHES = {
+    "10 lines": FIRST.format(made="", body=PLAIN, handle="0"),
+    "HashGrid": FIRST.format(made=GRID, body=NEAR, handle="structure.id"),
+    "Bvh": FIRST.format(made="structure = sim.Bvh(points, points)", body=BOXES, handle="structure.id"),
+    "Mesh, point": FIRST.format(made="structure = sim.Mesh(points, faces)", body=CLOSEST, handle="structure.id"),
+    "Mesh, ray": FIRST.format(made="structure = sim.Mesh(points, faces)", body=RAY, handle="structure.id"),
+}
+"""A kernel's first launch; the structures are there, with the kernels that build them."""
+
+
+def environment(cache: str) -> dict[str, str]:
+    """That of a fresh interpreter: byte code kept."""
     env = {
         **os.environ,
         "SIM_CACHE_DIR": cache,
         "PYTHONPYCACHEPREFIX": os.path.join(tempfile.gettempdir(), "sim-benchmark-bytecode"),
     }
     env.pop("PYTHONDONTWRITEBYTECODE", None)
+    return env
+
+
+def seconds_of(code: str, cache: str) -> float:
+    """Wall time of a fresh interpreter that runs `code`.  (NumPy's idle threads are processor time.)"""
     start = time.perf_counter()
-    subprocess.run([sys.executable, "-c", code], check=True, env=env)
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment(cache))
     return time.perf_counter() - start
+
+
+def processor_seconds(code: str, cache: str) -> float:
+    """What a program prints, in a fresh interpreter where NumPy has one thread."""
+    env = {**environment(cache), "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "program.py")  # kernels are read from files
+        with open(path, "w") as file:
+            file.write(code)
+        return float(subprocess.run([sys.executable, path], check=True, env=env, capture_output=True).stdout)
+
+
+def first_launches() -> dict[str, float]:
+    """Milliseconds of the first launch of kernels, the cache of compiled ones empty, then full."""
+    found = {}
+    for name, code in FIRST_LAUNCHES.items():
+        with tempfile.TemporaryDirectory() as warm:
+            cold = []
+            for _ in range(5):
+                with tempfile.TemporaryDirectory() as empty:
+                    cold.append(processor_seconds(code, empty))
+            processor_seconds(code, warm)
+            found[f"first launch, {name}, cold [ms]"] = 1e3 * min(cold)
+            found[f"first launch, {name}, warm [ms]"] = 1e3 * min(processor_seconds(code, warm) for _ in range(5))
+    return found
 
 
 def per_call(action: Callable[[], object], calls: int = 5000, rounds: int = 5) -> float:
@@ -107,7 +199,10 @@ def launches() -> dict[str, float]:
 
 
 LIMITS = {
-    "import sim [s]": 0.25,
+    "import numpy [s]": 0.3,
+    "import sim [s]": 0.3,
+    **{f"first launch, {name}, cold [ms]": 60.0 if name == "10 lines" else 250.0 for name in FIRST_LAUNCHES},
+    **{f"first launch, {name}, warm [ms]": 10.0 if name == "10 lines" else 100.0 for name in FIRST_LAUNCHES},
     "first forward, cold cache [s]": 1.5,
     "first gradient, cold cache [s]": 2.5,
     "first forward, warm cache [s]": 0.35,
@@ -126,7 +221,9 @@ def main() -> None:
     args = parser.parse_args()
     figures: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as warm:
-        figures["import sim [s]"] = min(seconds_of("import sim", warm) for _ in range(5))
+        for module in ("numpy", "sim"):
+            code = f"import {module}, time; print(time.process_time())"
+            figures[f"import {module} [s]"] = min(processor_seconds(code, warm) for _ in range(6))
         for name, code in (("first forward", FORWARD), ("first gradient", GRADIENT)):
             cold = []
             for _ in range(3):
@@ -135,10 +232,10 @@ def main() -> None:
             seconds_of(code, warm)
             figures[f"{name}, cold cache [s]"] = min(cold)
             figures[f"{name}, warm cache [s]"] = min(seconds_of(code, warm) for _ in range(5))
-    figures |= launches()
-    print(f"{'':34}{'measured':>10}{'limit':>10}{'ratio':>8}")
+    figures |= first_launches() | launches()
+    print(f"{'':40}{'measured':>10}{'limit':>10}{'ratio':>8}")
     for name, limit in LIMITS.items():
-        print(f"{name:34}{figures[name]:10.3g}{limit:10.3g}{figures[name] / limit:8.2f}")
+        print(f"{name:40}{figures[name]:10.3g}{limit:10.3g}{figures[name] / limit:8.2f}")
     if args.json:
         with open(args.json, "w") as file:
             json.dump({"figures": figures, "limits": LIMITS, "python": sys.version}, file, indent=1)

@@ -42,11 +42,12 @@ def late_updates(func: Func) -> set[Op]:
 
     The others are promised exclusive, or go to arrays of which every thread writes an element of its own.
     """
-    own = own_arrays(func)
     updates: dict[Value, list[Op]] = {}
     for op in walk(func.body):
-        if op.name in ("accum", "atomic") and op.operands[0] not in own:
+        if op.name in ("accum", "atomic"):
             updates.setdefault(op.operands[0], []).append(op)
+    for array in own_arrays(func) if updates else ():
+        updates.pop(array, None)
     return {op for ops in updates.values() if not all(op.exclusive for op in ops) for op in ops}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 
 from sim.core.lang.frontend.traced import (
-    AddressedArray,
     ArrayRef,
     Keywords,
     LocalArray,
@@ -61,12 +60,10 @@ def _atomic(name: str, how: str, doc: str) -> None:
         if kwargs:
             raise t.error(node, f"{name} takes no argument '{next(iter(kwargs))}'")
         place, (*expected, value) = element(t, name, args, node, takes)
-        if isinstance(place.array, (PointerArray, AddressedArray)):
+        if isinstance(place.array, PointerArray):
             raise t.error(node, f"{name} on memory by its address", "pass the array as an argument")
         if isinstance(place.array, LocalArray):
             raise t.error(node, f"{name} on an array of one thread", "no other thread sees it: write a[i] += value")
-        if isinstance(place.array, AddressedArray):
-            raise t.error(node, f"{name} on `{place.array.name}`, an array of a structure, which kernels only read")
         scalar = scalar_of(place.type)
         if scalar is None or (scalar is bool_ and how not in ("exch", "cas")):
             raise t.error(node, f"{name} is not defined for elements of type {place.type}")

@@ -1,6 +1,8 @@
-"""Arrays that a kernel makes of an address: `array(ptr=..., shape=..., dtype=...)`, or finds in a struct in memory.
+"""Arrays that a kernel knows by their address: it makes them, `array(ptr=..., shape=..., dtype=...)`, or finds them in
+memory, in a struct or in the header of a structure such as a mesh.
 
 Nothing is known of that memory: no tape sees what is read and written there, so recording such a launch is refused.
+What a structure keeps is constant while a launch runs: reading it is a plain operation, `peek`.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from sim.core.lang.types import (
 def read(b: Builder, x: LValue) -> list[Value]:
     """The leaves of an element."""
     at, leaves = _element(b, x)
-    return [b.load_at(_moved(b, at, leaf.offset), leaf.scalar) for leaf in leaves[: len(leaves_of(in_memory(x.type)))]]
+    load = b.peek if x.array.constant else b.load_at  # type: ignore[union-attr]
+    return [load(_moved(b, at, leaf.offset), leaf.scalar) for leaf in leaves[: len(leaves_of(in_memory(x.type)))]]
 
 
 def write(b: Builder, x: LValue, values: Sequence[Value], add: bool) -> None:
@@ -53,7 +56,7 @@ def stored(b: Builder, value: TracedValue, kind: Type) -> list[Value]:
         return flatten(value)
     if value is None:
         return [b.const(0, leaf.scalar) for leaf in array_place(kind.ndim).leaves]
-    if value.index or not isinstance(value.array, PointerArray):
+    if value.index or not isinstance(value.array, PointerArray) or value.array.constant:
         raise Mismatch(
             f"{type_of(value)} that is an argument, or a view, cannot be put into an element of an array",
             "fill the array of structs before the launch",
@@ -67,8 +70,9 @@ def _element(b: Builder, x: LValue) -> tuple[Value, tuple[Leaf, ...]]:
     assert isinstance(array, PointerArray)
     at = array.address
     for index, n, stride in zip(x.index, array.shape, array.strides, strict=True):
-        inside = b.emit("cast", b.emit("in_bounds", b.emit("cast", index, type=n.type), n), type=int64)
-        at = b.emit("add", at, b.emit("cast", b.emit("mul", inside, stride), type=uint64))
+        inside = index if array.constant else b.emit("in_bounds", b.emit("cast", index, type=n.type), n)
+        step = b.emit("mul", b.emit("cast", inside, type=int64), stride)
+        at = b.emit("add", at, b.emit("cast", step, type=uint64))
     leaves = leaves_of(array.type.dtype)  # type: ignore[arg-type]
     if x.offset is not None:  # components lie side by side
         size = leaves[x.first].scalar.size

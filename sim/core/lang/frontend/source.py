@@ -261,10 +261,9 @@ def signature(
     `annotations`: already evaluated ones (`resolve_annotations`), for names that only the place of definition knows.
     """
     code = python.__code__
-    span = Span(
-        code.co_filename, code.co_firstlineno, 1, linecache.getline(code.co_filename, code.co_firstlineno).rstrip()
-    )
     if code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
+        first = linecache.getline(code.co_filename, code.co_firstlineno).rstrip()
+        span = Span(code.co_filename, code.co_firstlineno, 1, first)
         raise KernelError(f"`{python.__name__}` takes *args or **kwargs", span, "name every parameter")
     known = resolve_annotations(python) if annotations is None else annotations
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]

@@ -82,27 +82,20 @@ class LocalArray:
 
 @dataclass(frozen=True, eq=False)
 class PointerArray:
-    """An array that a kernel has made of an address; strides [bytes].  See `pointers`."""
+    """An array that a kernel knows by its address; strides [bytes].  See `pointers`.
+
+    name, constant: of one that a structure keeps, which kernels only read.
+    """
 
     address: Value
     type: ArrayType
     shape: tuple[Value, ...]
     strides: tuple[Value, ...]
-    name = "an array by its address"
+    name: str = "an array by its address"
+    constant: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class AddressedArray:
-    """An array of one dimension that a structure keeps in memory: where it is shows at run time.  Read by `peek`."""
-
-    name: str
-    type: ArrayType
-    address: Value
-    stride: Value
-    extent: Value
-
-
-AnyMemory: TypeAlias = Value | LocalArray | PointerArray | AddressedArray
+AnyMemory: TypeAlias = Value | LocalArray | PointerArray
 """What an `ArrayRef` shows: a parameter, a local array, memory by its address."""
 
 
@@ -300,8 +293,6 @@ def extent_of(b: Builder, array: AnyMemory, k: int) -> Value:
     """The extent of dimension k of an array."""
     if isinstance(array, PointerArray):
         return array.shape[k]
-    if isinstance(array, AddressedArray):
-        return array.extent
     return b.const(array.shape[k], int32) if isinstance(array, LocalArray) else b.shape(array, k)
 
 

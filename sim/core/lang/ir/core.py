@@ -188,10 +188,16 @@ class Func:
 
 def walk(block: Block) -> Iterator[Op]:
     """All operations, regions included, in program order."""
-    for op in block.ops:
-        yield op
-        for region in op.regions:
-            yield from walk(region)
+    waiting: list[Block | Iterator[Op]] = [block]
+    while waiting:
+        top = waiting.pop()
+        ops = iter(top.ops) if isinstance(top, Block) else top
+        for op in ops:
+            yield op
+            if op.regions:
+                waiting.append(ops)
+                waiting.extend(reversed(op.regions))
+                break
 
 
 def walk_regions(op: Op) -> Iterator[Op]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sim.core.lang.ir.core import Block, Func, Op, Value, has_effect, walk
+from sim.core.lang.ir.core import Block, Func, Op, Value, walk
 from sim.core.lang.ir.regions import control, flow
 
 
@@ -32,7 +32,9 @@ def _remove(block: Block, dead: set[Op]) -> None:
 
 def _prune(body: Block) -> None:
     ops = list(walk(body))
-    acts = {op: has_effect(op) for op in ops}
+    acts: dict[Op, bool] = {}
+    for op in reversed(ops):  # what is inside of an operation stands behind it
+        acts[op] = op.row.effect or any(acts[inner] for region in op.regions for inner in region.ops)
     depends: dict[Value, list[Value]] = {}
     owner: dict[Value, Op] = {}
     for op in ops:

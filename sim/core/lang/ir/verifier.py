@@ -25,18 +25,19 @@ def verify(func: Func) -> Func:
         return [v.type for v in values]
 
     def block(b: Block, scope: set[Value]) -> None:
-        scope = scope | {p for p in b.params}
+        scope = scope.union(b.params)
         for op in b.ops:
             check(op.name in ROWS, op, "unknown operation")
             for v in op.operands:
-                check(v in scope, op, f"operand {v!r} is not defined here")
+                if v not in scope:
+                    check(False, op, f"operand {v!r} is not defined here")
             if op.is_primitive:
                 row = OPS[op.name]
                 args = op.operands[row.conditions :]
-                check(len(op.operands) == row.arity, op, f"takes {row.arity} operands")
-                check(len({id(t) for t in types(args)}) == 1, op, f"operands of several types {types(args)}")
+                check(len(op.operands) == row.arity, op, "takes another number of operands")
                 kind = args[0].type
-                check(isinstance(kind, Scalar) and kind.kind in row.accepts, op, f"does not accept {kind}")
+                check(all(v.type is kind for v in args), op, "operands of several types")
+                check(isinstance(kind, Scalar) and kind.kind in row.accepts, op, "does not accept this type")
             for region in op.regions:
                 block(region, scope)
             if op.name == "if":
@@ -64,7 +65,7 @@ def verify(func: Func) -> Func:
                 moved = types(op.results if op.name == "load" else values)
                 check(moved == scalars, op, f"moves {moved}, element has {scalars}")
                 check(all(i.type.is_int for i in index), op, "index is not an integer")  # type: ignore[attr-defined]
-            scope = scope | {r for r in op.results}
+            scope.update(op.results)
         for v in b.yields:
             if v not in scope:
                 raise InvalidIR(f"{func.name}: yields {v!r}, which is not defined\n{to_text(func)}")

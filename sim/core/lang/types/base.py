@@ -8,6 +8,7 @@ is a row of *leaves*, scalars at byte offsets (C layout); the compiler works on 
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, Union, get_args
@@ -126,7 +127,7 @@ class Homogeneous(CompositeType):
 
     def _layout(self, name: str, dtype: Scalar, shape: tuple[int, ...]) -> None:
         self.name, self.dtype, self.shape = name, dtype, shape
-        count = int(np.prod(shape))
+        count = math.prod(shape)
         self.size, self.np = count * dtype.size, np.dtype((dtype.np, shape))
         self.leaves = tuple(Leaf(str(k), dtype, k * dtype.size) for k in range(count))
         _NAMED[name] = self

@@ -15,7 +15,6 @@ from sim.core.lang.frontend import local_arrays, pointers
 from sim.core.lang.frontend.captures import Captures
 from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.traced import (
-    AddressedArray,
     AnyMemory,
     ArrayRef,
     LocalArray,
@@ -58,8 +57,6 @@ from sim.core.lang.types import (
     int32,
     leaves_of,
     public_name,
-    size_of,
-    uint64,
 )
 
 RETURNED, BROKE, CONTINUED, VALUE = "$returned", "$broke", "$continued", "$value"
@@ -337,9 +334,7 @@ class Context:
         if not isinstance(x, LValue):
             return x
         count = len(leaves_of(in_memory(x.type)))
-        if isinstance(x.array, AddressedArray):
-            values = self._peek(x.array, x, count)
-        elif isinstance(x.array, LocalArray):
+        if isinstance(x.array, LocalArray):
             values = local_arrays.read(self.b, x, self.env[x.array.name])
         elif isinstance(x.array, PointerArray):
             values = pointers.read(self.b, x)
@@ -350,28 +345,15 @@ class Context:
             values = [self.b.load(x.array, x.index, leaves, self.leaf(x.offset, c))[0] for c in range(count)]
         return self.compose(x.type, iter(values))
 
-    def _peek(self, array: AddressedArray, x: LValue, count: int) -> list[Value]:
-        """Leaves of an element that lies at an address."""
-        assert array.type.dtype is not None
-        leaves = leaves_of(array.type.dtype)
-
-        def steps(number: Value, size: Value | int) -> Value:
-            return self.b.emit("mul", self.b.emit("cast", number, type=uint64), size)
-
-        place = self.b.emit("add", array.address, steps(x.index[0], array.stride))
-        if x.offset is not None:
-            place = self.b.emit("add", place, steps(x.offset, size_of(leaves[x.first].scalar)))
-        return [self.b.peek(self.b.emit("add", place, k.offset), k.scalar) for k in leaves[x.first : x.first + count]]
-
     def write(self, x: LValue, values: Sequence[Value], how: Callable[..., Any]) -> None:
         """Store or accumulate leaves; `how`: `Builder.store` or `Builder.accum`."""
-        if isinstance(x.array, AddressedArray):
-            raise self.error(None, f"`{x.array.name}` is an array of a structure, which kernels only read")
         if isinstance(x.array, LocalArray):
             content = self.env[x.array.name]
             self.env[x.array.name] = local_arrays.written(self.b, x, content, values, how == self.b.accum)
             return
         if isinstance(x.array, PointerArray):
+            if x.array.constant:
+                raise self.error(None, f"`{x.array.name}` is an array of a structure, which kernels only read")
             pointers.write(self.b, x, values, how == self.b.accum)
             return
         if x.offset is None:

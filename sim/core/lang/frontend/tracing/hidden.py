@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sim.core.lang.frontend.traced import AddressedArray, ArrayRef, StructValue, TracedValue, describe
+from sim.core.lang.frontend.traced import ArrayRef, PointerArray, StructValue, TracedValue, describe
 from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.ir.core import Value, walk
-from sim.core.lang.types import ArrayType, Struct, Type, int32, uint64
+from sim.core.lang.types import ArrayType, Struct, Type, int32, int64, uint64
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ def _at_address(t: Context, kind: HandleKind, handle: Value, part: str, node: as
 
     if not isinstance(ty, ArrayType):
         return word(0, ty)
-    return ArrayRef(AddressedArray(part, ty, word(0, uint64), word(1, uint64), word(2, int32)))
+    return ArrayRef(PointerArray(word(0, uint64), ty, (word(2, int32),), (word(1, int64),), part, constant=True))
 
 
 def hidden_parameters(t: Context) -> tuple[HiddenParameter, ...]:
