@@ -82,4 +82,4 @@ def test_gradients(value):
         tape.backward(grads={q: sim.array(weights, dtype=sim.vec3d)})
         got = path.grad.numpy()[0].copy()
         for k, direction in enumerate(np.eye(3)):
-            assert got[k] == pytest.approx(central(loss, at, direction, 1e-4), rel=1e-5, abs=1e-7 * np.abs(got).max())
+            assert got[k] == pytest.approx(central(loss, at, direction, 1e-6), rel=1e-5, abs=1e-7 * np.abs(got).max())
