@@ -151,7 +151,7 @@ def _by_noise(part: Residuals, jacobian: np.ndarray) -> tuple[np.ndarray, float]
     # The variance of each residual; of a difference of two observations the sum of theirs.
     own = part.observation_noise**2 * (1 + (part.reference >= 0))
     return kept * np.einsum("fmai,fmaj->ij", seen, seen), (
-        kept * 3.0 * float(np.sum(part.weight * own)) if part.markers else 0.0
+        kept * part.values.shape[2] * float(np.sum(part.weight * own)) if part.markers else 0.0
     )
 
 
@@ -170,7 +170,7 @@ def _by_residuals(part: Residuals, jacobian: np.ndarray) -> np.ndarray:
     score = np.where(used[..., None], part.score, 0.0).reshape(frames, -1)
     y = (part.weight[..., None, None] * jacobian).reshape(frames, -1, n)
     length = 2 * frames  # padded with zeros: the end of a take is no neighbour of its beginning
-    power = np.sum(np.abs(np.fft.fft(score, length, axis=0)) ** 2, axis=1) / (3.0 * used.sum())
+    power = np.sum(np.abs(np.fft.fft(score, length, axis=0)) ** 2, axis=1) / (part.values.shape[2] * used.sum())
     spectra = np.fft.fft(y, length, axis=0)
     return np.einsum("f,fsi,fsj->ij", power, spectra.conj(), spectra).real / length
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sim.identify.data.angles import AngleTarget
+
 
 @dataclass(frozen=True)
 class TimeGrid:
@@ -112,7 +114,7 @@ class Experiment:
     """One take of the common model.
 
     fit: whether the loss counts it.  settings: material path -> value that differs from the model's, in the shape of
-    the array.  targets: name of the markers -> recording.
+    the array.  targets, angles: name of the markers -> recording of them, or of the angle of their line.
     """
 
     name: str
@@ -120,14 +122,14 @@ class Experiment:
     fit: bool = True
     settings: Mapping[str, np.ndarray] = field(default_factory=dict)
     targets: Mapping[str, Target] = field(default_factory=dict)
+    angles: Mapping[str, AngleTarget] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        seen = (
-            ", ".join(f"{name} ({t.positions.shape[1]} markers)" for name, t in self.targets.items()) or "no recording"
-        )
+        seen = [f"{name} ({t.positions.shape[1]} markers)" for name, t in self.targets.items()]
+        seen += [f"angle of {name}" for name in self.angles]
         return (
             f"Experiment({self.name}, {'fit' if self.fit else 'predict'}: {self.schedule.frames} frames at"
-            f" {self.schedule.fps:g} Hz, {seen})"
+            f" {self.schedule.fps:g} Hz, {', '.join(seen) or 'no recording'})"
         )
 
 

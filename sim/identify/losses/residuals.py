@@ -12,8 +12,9 @@ import numpy as np
 class Residuals:
     """The residuals of one term in one experiment, in units of their noise.
 
-    values: (frames, markers, 3); the term is the sum of weight * rho(values), rho(r) = r^2, beyond `huber` its
-    tangent.  weight: (frames, markers); 0 where nothing was seen.  frames: (frames,) their numbers in the experiment.
+    values: (frames, markers, axes), three axes of places, one of an angle; the term is the sum of weight * rho(values),
+    rho(r) = r^2, beyond `huber` its tangent.  weight: (frames, markers); 0 where nothing was seen.
+    frames: (frames,) their numbers in the experiment.
     reference: (frames, markers) number of the frame whose observation was subtracted, -1 where none was: two residuals
     that subtract one observation have its noise in common.  observation_noise: that of one observation, where that of a
     residual is 1.  markers: name of the markers; empty for what is no recording (a prior, a goal).
@@ -37,7 +38,7 @@ class Residuals:
 
     @property
     def curvature(self) -> np.ndarray:
-        """Half the second derivative of the loss by each residual (frames, markers, 3)."""
+        """Half the second derivative of the loss by each residual (frames, markers, axes)."""
         return self.weight[..., None] * (np.abs(self.values) <= self.huber)
 
     @property
@@ -62,9 +63,9 @@ class Residuals:
         return replace(self, weight=factor * self.weight)
 
     def of_observations(self, y: np.ndarray) -> np.ndarray:
-        """What residuals' coefficients y (frames, markers, 3, ...) are for the observations, of independent noise.
+        """What residuals' coefficients y (frames, markers, axes, ...) are for the observations, of independent noise.
 
-        Returns (all frames up to the last, markers, 3, ...).
+        Returns (all frames up to the last, markers, axes, ...).
         """
         out = np.zeros((int(self.frames.max(initial=0)) + 1, *y.shape[1:]))
         marker = np.broadcast_to(np.arange(y.shape[1]), y.shape[:2])

@@ -24,7 +24,8 @@ def tracks(problem: Problem, before: Simulations, after: Simulations | None) -> 
     for e in problem.experiments:
         motion = Motion(before[e.name], None) if after is None else Motion(after[e.name], before[e.name])
         out += [_of_measures(problem, e, motion, own) for own in _alike(problem.measures)]
-        goals = [term.goal_track(motion, problem.markers) for term in trajectory_terms(problem.terms) if term.counts(e)]
+        shown = [t for t in trajectory_terms(problem.terms) if t.counts(e) or t.predicts(e)]
+        goals = [term.goal_track(motion, problem.markers) for term in shown]
         out += [track for track in goals if track is not None]
         out += [compared_by(problem.terms, e, name).track(motion, problem.markers[name]) for name in e.targets]
     return out

@@ -47,7 +47,9 @@ class Horizon:
         targets = {
             name: replace(target, positions=target.positions[:frames]) for name, target in experiment.targets.items()
         }
-        return replace(experiment, schedule=replace(experiment.schedule, frames=frames), targets=targets)
+        angles = {name: replace(target, values=target.values[:frames]) for name, target in experiment.angles.items()}
+        schedule = replace(experiment.schedule, frames=frames)
+        return replace(experiment, schedule=schedule, targets=targets, angles=angles)
 
     def terms(self, terms: Sequence[Term], experiments: Sequence[Experiment]) -> list[Term]:
         """The terms that find something up to here, each for the experiments where it does."""

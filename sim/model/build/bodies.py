@@ -39,6 +39,13 @@ class BodyBlock:
     held: bool = False
 
     @property
+    def poses(self) -> np.ndarray:
+        """Where their origins begin (n, 7)."""
+        out = self.base.copy()
+        out[:, :3] += self.position
+        return out
+
+    @property
     def free(self) -> np.ndarray:
         """(n,) bool: the bodies that the solver may move."""
         return (self.inertia.masses(self.group.count) > 0) & (not self.held)

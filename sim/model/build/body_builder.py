@@ -53,7 +53,7 @@ class BodyBuilder(Collection):
         centre of mass, in the axes of the body: principal moments (3,), xx yy zz xy xz yz (6,), or (3, 3); com: centre
         of mass [m] in its frame; velocity: of the centre of mass [m/s], spin: angular velocity [rad/s], in the world.
         held: it does not move.  Paths: `label.mass`, `.inertia`, `.com`, `.position`, `.rotation` (rotation vector
-        about the given pose), `.velocity`, `.spin`.
+        about the given turn), `.velocity`, `.spin`.
         """
         self._open("add_body")
         base = pose("xform", xform)[None]
@@ -64,10 +64,11 @@ class BodyBuilder(Collection):
         group = BodyGroup(self._label(label, "body"), self.body_count, 1)
         block = BodyBlock(
             group,
-            base,
+            np.concatenate([np.zeros((1, 3)), base[:, 3:]], axis=1),
             GivenInertia(np.array([weight]), checks.vec3("com", com)[None], moments),
             velocity=checks.vec3("velocity", velocity)[None],
             spin=checks.vec3("spin", spin)[None],
+            position=base[:, :3],
             held=bool(held),
         )
         self._labels.add(group.name)
@@ -91,6 +92,7 @@ class BodyBuilder(Collection):
         clamp_end: int | None = None,
         twist_rate: float = 0.0,
         curvature: Sequence[float] = (0.0, 0.0),
+        pos: Sequence[float] = ORIGIN,
         label: str | None = None,
     ) -> BodyGroup:
         """A rod along `positions` (n + 1, 3): n rigid segments with elastic joints.  Returns its bodies.
@@ -100,12 +102,13 @@ class BodyBuilder(Collection):
         m^2].  Axis 1 of a segment is along it, axis 2 of the first is along `normal`, and from there on without twist.
         The given shape is that at rest; twist_rate and curvature (about axes 2 and 3) [1/m] are added to it.  damping
         [s]: elastic forces are those of C + damping dC/dt.  closed: the last segment joins the first.
-        clamp_start, clamp_end: the body, or the world (-1), in which an end is clamped.
+        clamp_start, clamp_end: the body, or the world (-1), in which an end is clamped.  pos [m]: moves all of it.
         Paths: `label.young`, `.poisson`, `.radius`, `.density`, `.damping`, `.twist_rate`, `.curvature_2`,
         `.curvature_3`, or those of `stiffness`; `.position`, `.rotation`, `.velocity`, `.spin`.
         """
         self._open("add_rod")
-        points = checks.vec3s("positions", positions)
+        position = checks.vec3("pos", pos)
+        points = checks.vec3s("positions", positions) + position
         if closed:
             points = np.concatenate([points, points[:1]])
         lengths = np.linalg.norm(np.diff(points, axis=0), axis=1)
@@ -130,7 +133,8 @@ class BodyBuilder(Collection):
         group = BodyGroup(label, segments.start, len(lengths), lengths=lengths)
         self._labels.add(label)
         self.bodies[label] = group
-        self._bodies.append(BodyBlock(group, segments.base, inertia, none, none.copy()))
+        base = np.concatenate([segments.base[:, :3] - position, segments.base[:, 3:]], axis=1)
+        self._bodies.append(BodyBlock(group, base, inertia, none, none.copy(), position[None]))
         self._constraints += joints
         return group
 
@@ -142,16 +146,16 @@ class BodyBuilder(Collection):
         for body in bodies:
             self.point_of(body)
         start = particles + sum(block.group.count for block in self._sites)
-        poses = np.concatenate([block.base for block in self._bodies])[np.asarray(bodies, int)]
+        poses = np.concatenate([block.poses for block in self._bodies])[np.asarray(bodies, int)]
         positions = np.array([p[:3] + rotated(p[3:], x) for p, x in zip(poses, places, strict=True)])
         links = np.zeros((0, 2), np.int32) if edges is None else np.asarray(edges, np.int32).reshape(-1, 2) + start
         name = label if label in self.bodies else self._label(label, "sites")
         return Group(name, "sites", start, len(places), positions, edges=links.astype(np.int32))
 
     def pose_of(self, body: int) -> Pose:
-        """Where a body begins, before `position` and `rotation`."""
+        """Where a body begins."""
         self.point_of(body)
-        return IN_WORLD if body < 0 else Pose(np.concatenate([b.base for b in self._bodies])[body])
+        return IN_WORLD if body < 0 else Pose(np.concatenate([b.poses for b in self._bodies])[body])
 
     def _rod_end(self, body: int | None) -> RodEnd | None:
         if body is None:

@@ -52,7 +52,7 @@ def _body(context: BuildContext, name: str, entry: dict[str, Any]) -> np.ndarray
 
 def _rod(context: BuildContext, name: str, entry: dict[str, Any]) -> np.ndarray:
     rod = entry["rod"]
-    line = np.array(rod["points"]) @ _turn(entry).T + np.array(entry["position"])
+    line = np.array(rod["points"]) @ _turn(entry).T
     ends = {}
     for end, of in rod["clamp"].items():
         if of == "world":
@@ -74,6 +74,7 @@ def _rod(context: BuildContext, name: str, entry: dict[str, Any]) -> np.ndarray:
         closed=rod["closed"],
         twist_rate=rod["twist_rate"],
         curvature=(rod["curvature_2"], rod["curvature_3"]),
+        pos=entry["position"],
         label=name,
         **ends,
     )

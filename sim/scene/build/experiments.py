@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sim.geometry import GeometryError, embed, embed_in_triangles, farthest_points
+from sim.identify.data.angles import AngleTarget, read_angles, sample_angles
 from sim.identify.data.experiments import Experiment, Markers, Target, TimeGrid
 from sim.identify.data.measures import MEASURE_SPECS, Measure
 from sim.io import Recording, load_recording
+from sim.io.recording import suggest
 from sim.model import Group, Model
 from sim.scene.build.context import BuildContext
 
@@ -116,7 +118,8 @@ def make_experiments(context: BuildContext, model: Model | None, markers: dict[s
         settings = _settings(context, model, name)
         schedule = make_schedule(context, time, f"{path}.set" if time != context.data["time"] else "time.duration")
         targets = _targets(context, f"{path}.target", entry["target"], schedule, markers) if "target" in entry else {}
-        out.append(Experiment(name, schedule, entry["use"] == "fit", settings, targets))
+        angles = _angles(context, f"{path}.angles", entry["angles"], schedule) if "angles" in entry else {}
+        out.append(Experiment(name, schedule, entry["use"] == "fit", settings, targets, angles))
     return out
 
 
@@ -167,6 +170,25 @@ def _targets(
                 unseen = f"{missing} of {target.seen.size} marker positions were not seen"
                 context.warnings.append(f"{path}: {unseen} and are left out of the loss")
             out[name] = target
+    return out
+
+
+def _angles(context: BuildContext, path: str, entry: dict[str, Any], schedule: TimeGrid) -> dict[str, AngleTarget]:
+    """The angle that each line of markers should have."""
+    out = {}
+    with context.at(f"{path}.file"):
+        times, found = read_angles(context.scene.file(f"{path}.file"), entry["unit"])
+        columns = entry.get("columns", {name: name for name in context.data["markers"] if name in found})
+        if not columns:
+            what = f"no column is called like markers of the scene: {', '.join(found)}"
+            context.problem(path, what, "add `columns: {markers: column}`")
+        for name, column in columns.items():
+            if column not in found:
+                hint = suggest(column, list(found), "columns")
+                context.problem(f"{path}.columns.{name}", f"the file has no column `{column}`", hint)
+                continue
+            with context.at(path):
+                out[name] = sample_angles(times - entry["start"], found, column, schedule.times, entry["noise"])
     return out
 
 

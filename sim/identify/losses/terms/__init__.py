@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+from sim.identify.losses.terms.angle import Angle
 from sim.identify.losses.terms.base import Term, line
 from sim.identify.losses.terms.custom import Custom
 from sim.identify.losses.terms.match import Match
@@ -14,7 +15,7 @@ from sim.schema.containers import List, Table
 from sim.schema.kinds import NOT_NEGATIVE, NameOf, Number
 from sim.schema.reading import SchemaLine
 
-OF_MARKERS: tuple[type[Term], ...] = (Match, Reach, Slow)
+OF_MARKERS: tuple[type[Term], ...] = (Match, Angle, Reach, Slow)
 OF_PARAMETERS: tuple[type[Term], ...] = (Prior, Smooth)
 TERMS: dict[str, type[Term]] = {term.key: term for term in (*OF_MARKERS, *OF_PARAMETERS, Custom)}
 """The words that a scene may write, and what they stand for."""

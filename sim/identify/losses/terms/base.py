@@ -170,6 +170,10 @@ class TrajectoryTerm(Term):
         """Whether it can be computed for an experiment, counted or not."""
         return True
 
+    def predicts(self, experiment: Experiment) -> bool:
+        """Whether it compares with a recording that an experiment has, counted or not."""
+        return self.compares_recordings and self.is_defined_for(experiment)
+
     @abstractmethod
     def prepare(self, model: Model, markers: Mapping[str, Markers], experiment: Experiment) -> PreparedTerm:
         """The term for one experiment.  Raises ValueError where there is nothing to compute it from."""
@@ -189,7 +193,7 @@ class TrajectoryTerm(Term):
         return None
 
     def goal_track(self, motion: Motion, markers: Mapping[str, Markers]) -> Track | None:
-        """For the report: what it wants over time, if that is no recording."""
+        """For the report: what it wants over time, if that is no recording of markers."""
         return None
 
 

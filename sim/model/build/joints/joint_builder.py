@@ -315,7 +315,7 @@ class JointBuilder(BodyBuilder):
 
     def _poses(self) -> dict[int, np.ndarray]:
         """Where the bodies begin: number -> (7,)."""
-        return {block.group.start + k: row for block in self._bodies for k, row in enumerate(block.base)}
+        return {block.group.start + k: row for block in self._bodies for k, row in enumerate(block.poses)}
 
 
 def _refuse(kind: str, options: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sim.identify.data.measures import MEASURE_SPECS, measure_lines
 from sim.scene.schema.keys.common import FILE_SPACE, REQUIRED, WHERE, key
 from sim.schema.containers import Deferred, List, Map, Table, Union
-from sim.schema.kinds import POSITIVE, Choice, File, FrameText, Int, NameOf, Number, Text, Tuple
+from sim.schema.kinds import POSITIVE, Choice, File, FrameText, Int, NameOf, Number, Text, Tuple, UnitName
 
 _MEASURES_DOC = "; ".join(
     f"{name}: {spec.doc}" + (f" [{spec.unit}]" if spec.unit else "") for name, spec in MEASURE_SPECS.items()
@@ -40,9 +40,19 @@ TARGET = Table((
     key("noise", Number("m", POSITIVE), "standard deviation of one coordinate; makes the loss dimensionless", "1 mm"),
 ))
 
+ANGLES = Table((
+    key("file", File(), "recording, .csv: `time, <name>, ...`, whole turns counted or not", REQUIRED),
+    key("columns", Map(Text("a column of the file"), keys="markers"),
+        "markers of an `angle` of the loss -> column; default: columns that are called like markers"),
+    key("unit", UnitName("rad"), "unit of the file's angles", "rad"),
+    key("start", Number("s"), "the time of the recording that is t = 0", 0),
+    key("noise", Number("rad", POSITIVE), "standard deviation; makes the loss dimensionless", REQUIRED),
+))
+
 EXPERIMENTS = Table((
     key("use", Choice(("fit", "predict")), "whether the loss counts it, or only the report shows it", "fit"),
     key("target", TARGET, "the recording to compare with"),
+    key("angles", ANGLES, "recorded angles to compare with"),
     key("set", Map(Deferred("a value for the path", any_value=True), keys="path"),
         "path -> value: what differs from the scene in this experiment", {}),
 ))
