@@ -7,6 +7,8 @@ import sys
 import pytest
 from places import ROOT
 
+SLOW = pytest.mark.slow
+
 
 def run(*arguments):
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -31,7 +33,7 @@ def test_optimize_scene():
     assert len(lines) < 60
 
 
-@pytest.mark.parametrize("scene", ["throw", pytest.param("beam", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("scene", ["throw", pytest.param("beam", marks=SLOW), pytest.param("pendulum", marks=SLOW)])
 def test_expectations(scene, tmp_path):
     """The scenes that no other test runs meet what they expect: `simopt run` fails otherwise.
 
