@@ -83,39 +83,6 @@ def test_gradient_foretells_up_to_the_horizon_alone():
     assert found[0] < 0.1 and found[1] > 0.9
 
 
-def hinged(angle: float) -> sim.Model:
-    """A double pendulum of two discs on light links, each let go at this angle from the vertical."""
-    builder = sim.ModelBuilder(gravity=(0, -G, 0))
-    direction, parent = np.array([np.sin(angle), -np.cos(angle), 0.0]), -1
-    for k in (1, 2):
-        child = builder.add_body(k * direction, 1.0, (0.01, 0.01, 0.01))
-        at = (0, 0, 0), tuple(-direction)
-        builder.add_joint_revolute(parent, child, *at, (0, 0, 1), label=f"hinge{k}")
-        parent = child
-    return builder.finalize(dtype=sim.float64, requires_grad=True)
-
-
-def back_of_bodies(model: sim.Model, time: float, dt: float) -> tuple[sim.AdjointGrowth, np.ndarray]:
-    solver, state = sim.SolverXPBD(model, direct=["hinge1", "hinge2"]), model.state()
-    with sim.Tape() as tape:
-        made = sim.rollout(solver, state, round(time / dt), dt, strategy=sim.Checkpointed(every=50))
-    seed = np.zeros((2, 7))
-    seed[1, 0] = 1.0
-    tape.backward(grads={made.final.body_q: sim.array(seed, dtype=made.final.body_q.dtype)})
-    return made.adjoint_growth, state.body_q.grad.numpy()
-
-
-def test_double_pendulum_of_bodies():
-    """Let go above the hinge it is chaotic, and that is told with the rate; from 0.5 rad 10 s are of use."""
-    with pytest.warns(sim.ChaoticGradientWarning, match="rate .*/s") as heard:
-        found, _ = back_of_bodies(hinged(2.5), 8.0, 1 / 250)
-    assert len(heard) == 1 and not found.useful and found.rate > 1.0 and 1.0 < found.horizon < 7.5
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        found, gradient = back_of_bodies(hinged(0.5), 10.0, 1 / 250)
-    assert found.useful and found.span == pytest.approx(10.0) and found.growth < 1e4 and np.isfinite(gradient).all()
-
-
 def fall() -> sim.Model:
     builder = sim.ModelBuilder(gravity=(0, -G, 0))
     builder.add_particle((0, 1, 0), (1, 0, 0))
