@@ -108,15 +108,16 @@ class _Writer:
     path: Path
     tree: RobotTree
     pose: dict[str, float]
-    taken: set[str] = field(default_factory=lambda: {WORLD})
+    taken: set[str] = field(default_factory=lambda: {"world"})
     notes: list[str] = field(default_factory=list)
 
     def run(self) -> Imported:
         tree = self.tree
         self.notes += tree.reader.notes
-        names = {body: self._name(body, "link") for body in tree.bodies} | {WORLD: WORLD}
+        names = {body: self._name(body, "link") for body in tree.bodies} | {WORLD: "world"}
         joints = [(self._name(joint.name, "joint"), joint, parent, child) for joint, parent, child in tree.joints]
-        objects = [line for body in tree.bodies for line in self._body(tree.links[body], names[body])]
+        objects = [line for body, parts in tree.parts().items()
+                   for line in self._body(tree.links[body], names[body], parts)]  # fmt: skip
         held = [line for name, joint, a, b in joints for line in self._joint(joint, name, names[a], names[b])]
         posed = [f"{quoted(name)} {value:g} {tree.reader.joints[name].unit}" for name, value in self.pose.items()]
         if posed:
@@ -135,17 +136,16 @@ class _Writer:
         ]
         return Imported("\n".join(text) + "\n", len(tree.bodies), len(joints), tuple(self.notes))
 
-    def _body(self, link: UrdfLink, name: str) -> list[str]:
+    def _body(self, link: UrdfLink, name: str, parts: Iterable[str]) -> list[str]:
         tree = self.tree
         placed = tree.placed[link.name]
         inertia = link.inertia if link.inertia[3:].any() else link.inertia[:3]
         sites: dict[str, np.ndarray] = {}
-        for other in tree.order:
-            if tree.carrier[other] == link.name and other != link.name:
-                site = _identifier(other)
-                while site in sites:
-                    site += "_"
-                sites[site] = placed.seen(tree.placed[other].p)
+        for part in parts:
+            site = _identifier(part)
+            while site in sites:
+                site += "_"
+            sites[site] = placed.seen(tree.placed[part].p)
         entries = [f"mass: {_number(link.mass)}", f"inertia: {_numbers(inertia)}", f"com: {_numbers(link.com)}"]
         entries += ["held: true"] if link.name in tree.held else []
         if sites:

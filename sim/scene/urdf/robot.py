@@ -151,7 +151,7 @@ class RobotReader:
         elif mass < 0.0 or (mass == 0.0 and row.any()):
             assert mass_at is not None
             self.problem(mass_at.mark, path, f"a mass of {mass:g} kg", "a mass is positive; without one, no `inertial`")
-        elif mass > 0.0 and at is not None:
+        elif mass > 0.0 and np.isfinite(row).all() and at is not None:
             try:
                 inertia_rows("the inertia", row, 1)
             except ModelError as error:
@@ -250,7 +250,8 @@ class RobotReader:
         if len(words.split()) != 3:
             self.problem(element.mark, path, f"`{key}` is {quoted(words)}", "give three numbers")
             return default
-        return np.array([self._parsed(word, element, f"`{key}`", path) for word in words.split()])
+        found = np.array([self._parsed(word, element, f"`{key}`", path) for word in words.split()])
+        return found if np.isfinite(found).all() else default
 
     def _number(self, element: XmlElement, key: str, path: str, default: float | None = None) -> float:
         word = element.attributes.get(key)
@@ -258,7 +259,8 @@ class RobotReader:
             return self._parsed(word.strip(), element, f"`{key}`", path)
         if default is None:
             self.problem(element.mark, path, f"no `{key}` in `{element.tag}`", "give it")
-        return default or 0.0
+            return np.nan
+        return default
 
     def _not_negative(self, element: XmlElement | None, key: str, path: str) -> float:
         value = 0.0 if element is None else self._number(element, key, path, 0.0)
@@ -267,11 +269,12 @@ class RobotReader:
         return value
 
     def _parsed(self, word: str, element: XmlElement, what: str, path: str) -> float:
+        """A number; NaN where it is none, which is no further problem."""
         try:
             return number(word)
         except FileError as error:
             self.problem(element.mark, path, f"{what}: {error.what}", error.hint)
-            return 0.0
+            return np.nan
 
 
 def _tree(element: XmlElement) -> Iterator[XmlElement]:

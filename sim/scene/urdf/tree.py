@@ -11,7 +11,8 @@ from sim.files import quoted
 from sim.scene.urdf.places import STAYS, Placed, turn
 from sim.scene.urdf.robot import RobotReader, UrdfJoint, UrdfLink
 
-WORLD = "world"
+WORLD = ""
+"""What carries links that are part of the world: no link has this name."""
 
 
 @dataclass
@@ -45,7 +46,7 @@ class RobotTree:
         for name in self.bodies:
             joint = self.above.get(name)
             if (joint is None and not self.free) or (
-                joint is not None and joint.kind == "fixed" and self._still(self.carrier.get(joint.parent, ""))
+                joint is not None and joint.kind == "fixed" and self._still(self.carrier[joint.parent])
             ):
                 self.held.add(name)
         if not self.reader.problems and not self.bodies:
@@ -55,6 +56,14 @@ class RobotTree:
     @property
     def links(self) -> dict[str, UrdfLink]:
         return self.reader.links
+
+    def parts(self) -> dict[str, list[str]]:
+        """Body -> the links without a mass that are part of it."""
+        parts: dict[str, list[str]] = {body: [] for body in self.bodies}
+        for name, body in self.carrier.items():
+            if body not in (name, WORLD):
+                parts[body].append(name)
+        return parts
 
     @property
     def bodies(self) -> list[str]:
@@ -117,7 +126,7 @@ class RobotTree:
     def _carry(self, name: str) -> None:
         """What a link is part of: itself, if it has a mass; without one, what it is fixed to."""
         joint = self.above.get(name)
-        if name == WORLD and joint is None:
+        if name == "world" and joint is None:
             self.carrier[name] = WORLD
         elif self.links[name].mass > 0.0:
             self.carrier[name] = name
@@ -126,10 +135,10 @@ class RobotTree:
         elif joint is None and not self.free:
             self.carrier[name] = WORLD
         elif joint is not None and joint.kind == "fixed":
-            self.carrier[name] = self.carrier.get(joint.parent, "")
+            self.carrier[name] = self.carrier[joint.parent]
         else:
             below = self._fixed_below(name)
-            self.carrier[name] = below[-1] if below else ""
+            self.carrier[name] = below[-1] if below else WORLD
             for between in below:
                 self.carrier[between] = below[-1]
             if not below:
@@ -138,11 +147,11 @@ class RobotTree:
 
     def _fixed_below(self, name: str) -> list[str]:
         """The way down fixed joints to the first link with a mass, which ends it; empty: there is none."""
-        for joint in self.below.get(name, []):
-            if joint.kind == "fixed":
-                if self.links[joint.child].mass > 0.0:
-                    return [joint.child]
-                further = self._fixed_below(joint.child)
-                if further:
-                    return [joint.child, *further]
+        waiting: list[list[str]] = [[name]]
+        while waiting:
+            way = waiting.pop()
+            if self.links[way[-1]].mass > 0.0:
+                return way[1:]
+            fixed = [joint.child for joint in self.below.get(way[-1], []) if joint.kind == "fixed"]
+            waiting += [[*way, child] for child in reversed(fixed)]
         return []
