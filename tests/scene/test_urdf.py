@@ -157,13 +157,19 @@ def test_everything_that_a_scene_cannot_have_at_once(tmp_path):
 
 def test_what_is_left_out_at_the_users_word(tmp_path):
     parts = (
-        link("base", "<collision/><visual/>"),
+        link("base", "<collision/><visual/><collision/>", mass="0"),
         link("arm"),
         joint("turn", "revolute", "base", "arm", '<limit lower="-4" upper="4" effort="0" velocity="7"/>'),
         '<transmission name="gear"/><ros2_control name="x"/>',
     )
     found = imported(tmp_path, *parts, drop=("collision", "transmission", "extension", "wide-limits"))
-    for words in ("a shape for collisions", "visual (1)", "`turn` 7 rad/s", "the transmission `gear`", "ros2_control"):
+    for words in (
+        "a shape for collisions (lines 2, 2)",
+        "visual (1)",
+        "`turn` 7 rad/s",
+        "the transmission `gear`",
+        "ros2_control",
+    ):
         assert any(words in note for note in found.notes) and words in found.text
     assert "limits:" not in found.text
     with pytest.raises(ValueError, match="none of collision"):
@@ -179,6 +185,7 @@ def test_what_is_left_out_at_the_users_word(tmp_path):
     ((link("a"), link("b", mass=""), joint("j", "continuous", "a", "b")), "without an inertia"),
     ((link("a", mass=""),), "no link of the robot"),
     ((link("a", inertia=""),), "no `inertia`"),
+    ((link("a"), link("b", mass="0"), joint("j", "fixed", "a", "b")), "an inertia without a mass"),
     ((link("a"), link("b"), joint("j", "hinge", "a", "b")), "the type `hinge`"),
     ((link("a"), link("b"), joint("j", "revolute", "a", "b", '<limit lower="2" upper="1"/>')), "above the upper"),
     ((link("a"), link("b"), joint("j", "revolute", "a", "b", '<limit lower="1" upper="2"/>')), "would begin at 0 rad"),

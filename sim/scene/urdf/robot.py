@@ -79,6 +79,7 @@ class RobotReader:
     notes: list[str] = field(default_factory=list)
     links: dict[str, UrdfLink] = field(default_factory=dict)
     joints: dict[str, UrdfJoint] = field(default_factory=dict)
+    _dropped: dict[str, list[int]] = field(default_factory=dict)  # what -> lines
 
     def read(self, root: XmlElement) -> None:
         """Links and joints of the element `robot`."""
@@ -103,6 +104,8 @@ class RobotReader:
         for element in _tree(root):
             if element.tag in ("visual", "calibration", "safety_controller"):
                 counts[element.tag] = counts.get(element.tag, 0) + 1
+        for what, lines in self._dropped.items():
+            self.notes.append(f"left out: {what} ({'lines' if lines[1:] else 'line'} {', '.join(map(str, lines))})")
         for tag, count in counts.items():
             self.notes.append(f"left out: {tag} ({count})")
         fast = [f"{quoted(j.name)} {j.velocity:g} {j.unit}/s" for j in self.joints.values() if j.velocity]
@@ -117,7 +120,7 @@ class RobotReader:
     def drop_or_refuse(self, kind: str, mark: Mark, path: str, what: str) -> None:
         """Notes something that a scene cannot have: as left out, where the user said so, as a problem otherwise."""
         if kind in self.drop:
-            self.notes.append(f"left out at line {mark.line}: {what}")
+            self._dropped.setdefault(what, []).append(mark.line)
         else:
             hint = f"`--drop {kind}` leaves it out ({DROPPABLE[kind]})"
             self.problem(mark, path, f"{what}: a scene cannot have it", hint)
@@ -148,8 +151,7 @@ class RobotReader:
         missing = [tag for tag, found in (("mass", mass_at), ("inertia", at)) if found is None]
         if missing:
             self.problem(inertial.mark, path, f"no `{missing[0]}` in `inertial`", "give both, or no `inertial`")
-        elif mass < 0.0 or (mass == 0.0 and row.any()):
-            assert mass_at is not None
+        elif mass < 0.0 and mass_at is not None:
             self.problem(mass_at.mark, path, f"a mass of {mass:g} kg", "a mass is positive; without one, no `inertial`")
         elif mass > 0.0 and np.isfinite(row).all() and at is not None:
             try:

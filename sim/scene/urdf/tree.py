@@ -43,6 +43,11 @@ class RobotTree:
             self.placed[name] = self._placed(joint) if joint is not None else STAYS
         for name in self.order:
             self._carry(name)
+        for name, body in self.carrier.items():
+            link = self.links[name]
+            if body != WORLD and link.mass == 0.0 and link.inertia.any():
+                what = "an inertia without a mass"
+                self.reader.problem(link.mark, f"link {quoted(name)}", what, "give it a mass, or no `inertial`")
         for name in self.bodies:
             joint = self.above.get(name)
             if (joint is None and not self.free) or (
