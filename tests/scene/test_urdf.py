@@ -1,6 +1,7 @@
 """simopt import: what becomes of the parts of a URDF, and what is refused by name."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -220,6 +221,30 @@ def test_entities_are_not_read(tmp_path):
     assert import_urdf(path).text.count("\nformat") == 1
     with pytest.raises(sim.SceneError, match="there is no such file"):
         import_urdf(tmp_path / "none.urdf")
+
+
+def test_spoilt_files_are_refused_or_make_a_scene(tmp_path):
+    """Values of attributes exchanged, or put in their place."""
+    parts = link("base", mass=""), link("arm", origin='<origin xyz="1 0 0" rpy="0 1 0"/>'), link("hand")
+    parts += joint("turn", "revolute", "base", "arm", LIMIT), joint("slide", "prismatic", "arm", "hand", LIMIT)
+    text = "\n".join(["<robot>", *parts, "</robot>"])
+    values = re.findall('"[^"]*"', text) + ['""', '"nan"', '"1e400"', '"1e-320 0 0"', '"1e308"', '"-1"', '"0 0 0"']
+    made = 0
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        places = list(re.finditer('"[^"]*"', text))
+        place = places[random.integers(len(places))]
+        spoilt = text[: place.start()] + values[random.integers(len(values))] + text[place.end() :]
+        (tmp_path / "spoilt.urdf").write_text(spoilt)
+        try:
+            found = import_urdf(tmp_path / "spoilt.urdf")
+        except sim.SceneError as error:
+            assert "spoilt.urdf:" in str(error), seed
+            continue
+        (tmp_path / "spoilt.yaml").write_text(found.text)
+        sim.load_scene(tmp_path / "spoilt.yaml")
+        made += 1
+    assert 5 < made < 55
 
 
 def test_the_verb(tmp_path, capsys):
