@@ -15,7 +15,7 @@ from sim.scene.urdf.robot import DROPPABLE
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("robot", type=Path, metavar="URDF", help="a robot; its root does not move")
-    parser.add_argument("-o", "--out", type=Path, metavar="SCENE", help="write it there; default: print it")
+    parser.add_argument("-o", "--out", type=Path, metavar="NEW", help="write it there; default: print it")
     parser.add_argument(
         "--pose", action="append", default=[], metavar="JOINT=VALUE", help="where it begins; may be repeated"
     )
