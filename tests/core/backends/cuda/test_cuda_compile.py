@@ -160,7 +160,9 @@ TEXTS = {
 }
 
 
-SLOW = {("sm_80", "solvers")}
+SLOW = {(target, part) for target in ("sm_80", "sm_120") for part in ("solvers", "library32", "library64")}
+"""Large texts, which the middle one of the architectures compiles in every run."""
+
 CASES = [
     pytest.param(target, part, marks=[pytest.mark.slow] * ((target, part) in SLOW))
     for target in ("sm_80", "sm_90", "sm_120")
