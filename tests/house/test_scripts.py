@@ -31,7 +31,9 @@ def test_optimize_scene():
     assert len(lines) < 60
 
 
-@pytest.mark.parametrize("scene", ["throw", pytest.param("beam", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "scene", ["throw", *(pytest.param(name, marks=pytest.mark.slow) for name in ("beam", "cable", "wave"))]
+)
 def test_expectations(scene, tmp_path):
     """The scenes that no other test runs meet what they expect: `simopt run` fails otherwise.
 
