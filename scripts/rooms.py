@@ -32,7 +32,7 @@ LAYERS = """
     solvers rollout io
     identify.parameters identify.data identify.losses identify.losses.terms identify.search identify.evaluate
     identify.problem identify.assess identify.numerics identify.report identify.run identify
-    scene.schema.keys scene.schema scene.validate scene.build scene.scene scene.load scene.convert scene
+    scene.schema.keys scene.schema scene.validate scene.build scene.scene scene.load scene.convert scene.urdf scene
     cli.terminal cli.verbs cli
 """.split()
 

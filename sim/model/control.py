@@ -16,7 +16,8 @@ class Control:
 
     motion_vector: (motions,) vec3 [m], displacements and turns of attachments and held bodies:
     `Model.motion_vector`, which follows from the material values, unless replaced by another array of its shape.
-    joint_target_pos (coordinates,), joint_target_vel (velocities,): targets of the drives of joints, likewise.
+    joint_target_pos (coordinates,), joint_target_vel (velocities,): targets of the drives of joints, likewise; None:
+    those of the model.
     joint_f: (velocities,) [N m] or [N], torques and forces along what a joint leaves free, on both of its bodies; of a
     ball joint along the axes of the parent's frame, of a free one force and torque in the world, at the centre of mass.
     None: none.
@@ -24,8 +25,8 @@ class Control:
 
     model: OwnerModel
     motion_vector: array
-    joint_target_pos: array
-    joint_target_vel: array
+    joint_target_pos: array | None = None
+    joint_target_vel: array | None = None
     joint_f: array | None = None
 
 

@@ -13,7 +13,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from sim.constraints.joints.frames import angle_about_axis, apart, axis_of, joint_frame_of, relative_turn, seen_from
+from sim.constraints.joints.frames import angle_about_axis, apart, axis_of, joint_frame_of, relative_turn
+from sim.constraints.slots.bodies import seen_from
 from sim.core.lang.errors import entry_point
 from sim.core.lang.frontend.builtins import tid
 from sim.core.lang.library.quaternion import quat_from_axis_angle, quat_rotate, quat_rotate_inv

@@ -155,11 +155,13 @@ class JointDrives:
     def aim(self, before: State, control: Control | None, dt: float) -> None:
         """The targets at the end of a step."""
         model = self.model
-        given = model if control is None else control
+        own_pos, own_vel = model.joint_target_pos, model.joint_target_vel
+        pos = own_pos if control is None or control.joint_target_pos is None else control.joint_target_pos
+        vel = own_vel if control is None or control.joint_target_vel is None else control.joint_target_vel
         keys = [model.target_key_offset, model.target_key_smooth, model.target_key_time, model.target_key_value]
         for batch, joint, targets in self._driven:
             own = [batch.set.parameters[name] for name in ("target_pos", "target_vel")]
-            aims = [model.joint_q_start, model.joint_qd_start, given.joint_target_pos, given.joint_target_vel]
+            aims = [model.joint_q_start, model.joint_qd_start, pos, vel]
             launch(joint_kernels(model.dtype)[0], joint.size, [joint, *own, *aims, *keys, before.clock, dt], targets)
 
     def push(self, before: State, control: Control | None) -> array:

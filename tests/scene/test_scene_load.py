@@ -74,7 +74,14 @@ def test_defaults_are_filled_in(tmp_path):
     assert scene.name == "scene"
     assert scene.get("world.gravity") == [0.0, -9.81, 0.0]
     assert scene.get("solver") == {
-        "xpbd": {"iterations": 1, "order": "colored", "start": "zero", "integrator": "euler"}
+        "xpbd": {
+            "iterations": 1,
+            "order": "colored",
+            "start": "zero",
+            "integrator": "euler",
+            "direction": "joints",
+            "direct": [],
+        }
     }
     assert scene.get("experiments") == {"main": {"use": "fit", "set": {}}}
     assert scene.get("shapes.floor.touches") == ["rope"]

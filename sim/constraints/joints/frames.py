@@ -6,7 +6,7 @@ import math
 
 from sim.core.lang.frontend.builtins import atan2, floor, static, where
 from sim.core.lang.frontend.function import func
-from sim.core.lang.library.quaternion import imaginary, quat_inverse, quat_multiply, quat_rotate, quat_rotate_inv
+from sim.core.lang.library.quaternion import imaginary, quat_rotate
 from sim.core.lang.library.static import vector_type
 from sim.core.lang.library.transform import transform_multiply
 
@@ -44,12 +44,6 @@ def angle_about_axis(x, near):
     q = relative_turn(x)
     angle = 2.0 * atan2(q[0], q[3])
     return angle - 2.0 * math.pi * floor((angle - near) / (2.0 * math.pi) + 0.5)
-
-
-@func
-def seen_from(a, b):
-    """The frame b as the frame a sees it."""
-    return type(a)(quat_rotate_inv(a.q, b.p - a.p), quat_multiply(quat_inverse(a.q), b.q))
 
 
 ANGLE_OVER_SINE = (

@@ -15,7 +15,14 @@ from sim.constraints.base import Constraint
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.matrix import transpose
-from sim.core.lang.library.quaternion import imaginary, quat_rotate, quat_rotate_inv, quat_to_matrix
+from sim.core.lang.library.quaternion import (
+    imaginary,
+    quat_inverse,
+    quat_multiply,
+    quat_rotate,
+    quat_rotate_inv,
+    quat_to_matrix,
+)
 from sim.core.lang.library.vector import cross
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, Struct, Type, array_type, matrix, quaternion, vector
@@ -65,6 +72,12 @@ def matrix_in_world(q, inertia):
 def point_wrench(gradient, place, center):
     """Force and torque about `center` of a unit multiplier at a point."""
     return gradient, cross(place - center, gradient)
+
+
+@func
+def seen_from(a, b):
+    """The frame b as the frame a sees it."""
+    return type(a)(quat_rotate_inv(a.q, b.p - a.p), quat_multiply(quat_inverse(a.q), b.q))
 
 
 @func

@@ -7,9 +7,8 @@ The generalised inverse mass of points of bodies: see `projection`.
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.joints.frames import seen_from
 from sim.constraints.particles import particle_layout
-from sim.constraints.slots.bodies import frame_wrench, matrix_in_world, point_wrench
+from sim.constraints.slots.bodies import frame_wrench, matrix_in_world, point_wrench, seen_from
 from sim.constraints.slots.pattern import WORLD, Slots
 from sim.core.lang.embedding import fields_at, value_and_grad
 from sim.core.lang.frontend.builtins import static
