@@ -14,8 +14,8 @@ from sim.model.state import OwnerModel
 class Control:
     """The inputs of a step.
 
-    motion_vector: (motions,) vec3 [m], the displacements of attachments: `Model.motion_vector`, which follows from the
-    material values, unless replaced by another array of its shape.
+    motion_vector: (motions,) vec3 [m], displacements and turns of attachments and held bodies:
+    `Model.motion_vector`, which follows from the material values, unless replaced by another array of its shape.
     joint_target_pos (coordinates,), joint_target_vel (velocities,): targets of the drives of joints, likewise; None:
     those of the model.
     joint_f: (velocities,) [N m] or [N], torques and forces along what a joint leaves free, on both of its bodies; of a

@@ -96,11 +96,16 @@ MODEL_FIELDS: tuple[Field, ...] = (
     Field("attachment_group", ("attached",), "int", "", "the attachment that each belongs to"),
     Field("attachment_slot", ("attached",), "int", "",
           "its row in the set of `attachment` constraints; -1 where the point is pinned and its position prescribed"),
-    Field("motion_offset", ("attachments + 1",), "int", "", "motions of attachment g: motion_offset[g] to [g + 1]"),
-    Field("motion_kind", ("motions",), "int", "", "0 a move that eases, 1 a move at constant speed, 2 a swing"),
-    Field("motion_vector", ("motions",), "vec3", "m", "displacement; derived from `<label>.motion.<k>.move|swing`"),
+    Field("motion_offset", ("moved groups + 1",), "int", "",
+          "motions of group g, an attachment or a held body: motion_offset[g] to [g + 1]"),
+    Field("motion_kind", ("motions",), "int", "", "0 a move that eases, 1 a move at constant speed, 2 a swing; 3, 4: "
+          "turns like 0, 1"),
+    Field("motion_vector", ("motions",), "vec3", "m or rad",
+          "displacement or rotation vector; derived from `<label>.motion.<k>.move|swing|turn`"),
     Field("motion_a", ("motions",), "real", "s or Hz", "start of a move [s], frequency of a swing [Hz]", True),
     Field("motion_b", ("motions",), "real", "s", "end of a move [s]; 0 for a swing", True),
+    Field("motion_body", ("moved bodies",), "int", "", "the held bodies that have motions"),
+    Field("motion_body_group", ("moved bodies",), "int", "", "the group of motions of each"),
 )  # fmt: skip
 
 STATE_FIELDS: tuple[Field, ...] = (

@@ -54,8 +54,8 @@ def _unwatched(written: array, batch: ConstraintBatch | None, rows: Rows | None)
 class Substep:
     """One step that is being taken.
 
-    motion: displacements of the attachments; control: None where all is as the model has it; effective_dt, reference,
-    particle: see `integrators`; watch: told after each launch that moves points.
+    motion: displacements of attachments and held bodies; control: None where all is as the model has it; effective_dt,
+    reference, particle: see `integrators`; watch: told after each launch that moves points.
     """
 
     before: State
@@ -281,7 +281,7 @@ class Solver:
                 inputs = [batch.set.points, batch.parameters_in(before), *start, s.dt]
                 launch(evolution, batch.set.count, inputs, [after])
         self._integrator.predict(before, s.dt)
-        self._bodies.predict(before, self._drives.push(before, s.control), s.dt)
+        self._bodies.predict(before, self._drives.push(before, s.control), s.dt, s.motion)
         self._drives.aim(before, s.control, s.dt)
         if self._face_drag is not None:
             moving, ahead = self._integrator.at_end(before, s.dt), self._integrator.order > 1

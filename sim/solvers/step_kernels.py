@@ -50,6 +50,17 @@ def stopped(v):
     return type(v)(stop_gradient(v[0]), stop_gradient(v[1]), stop_gradient(v[2]))
 
 
+@func
+def progress(kind: int, a: float64, b: float64, time: float64):
+    """How far along its displacement a motion is at a time."""
+    if kind == SWING:
+        return 0.5 * (1.0 - cos(2.0 * pi * a * time))
+    s = clamp((time - a) / (b - a), float64(0.0), float64(1.0))
+    if kind == MOVE_SMOOTH:
+        s = s * s * (3.0 - 2.0 * s)
+    return s
+
+
 @cache
 def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
     """The kernels for float32 or float64, with or without drag."""
@@ -140,16 +151,6 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
             before, v_before = dq[i], v_last[i]
         x_end[i] = x[i] + before
         v_end[i] = 2.0 * v[i] - v_before
-
-    @func
-    def progress(kind: int, a: float64, b: float64, time: float64):
-        """How far along its displacement a motion is at a time."""
-        if kind == SWING:
-            return 0.5 * (1.0 - cos(2.0 * pi * a * time))
-        s = clamp((time - a) / (b - a), float64(0.0), float64(1.0))
-        if kind == MOVE_SMOOTH:
-            s = s * s * (3.0 - 2.0 * s)
-        return s
 
     @kernel
     def prescribe(

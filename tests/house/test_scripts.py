@@ -33,7 +33,9 @@ def test_optimize_scene():
     assert len(lines) < 60
 
 
-@pytest.mark.parametrize("scene", ["throw", pytest.param("beam", marks=SLOW), pytest.param("pendulum", marks=SLOW)])
+@pytest.mark.parametrize(
+    "scene", ["throw", *(pytest.param(name, marks=SLOW) for name in ("beam", "pendulum", "cable", "wave"))]
+)
 def test_expectations(scene, tmp_path):
     """The scenes that no other test runs meet what they expect: `simopt run` fails otherwise.
 

@@ -50,7 +50,8 @@ def steps_of_finer(problem: Problem, finer: Problem) -> int:
         return 1
     growth = [1.0]
     for batch, fine in zip(problem.solver.batches, finer.solver.batches, strict=True):
-        if batch.set.constraint.internal and batch.set.count:
+        made = batch.set
+        if made.constraint.internal and made.count and made.slots.only_particles:
             before, after = (
                 float(np.median(stiffness(p.solver, b, 1.0, np.zeros(b.set.count))))
                 for p, b in ((problem, batch), (finer, fine))

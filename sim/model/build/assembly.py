@@ -19,7 +19,7 @@ from sim.model.build.bodies import BodyBlock, SiteBlock, derive_bodies
 from sim.model.build.joints.blocks import JointBlock
 from sim.model.build.joints.derive import derive_joints, joint_arrays, listed_joints
 from sim.model.build.merge import Movers, build_set, unmeasured
-from sim.model.build.motions import motion_key
+from sim.model.build.motions import Moved, derive_motions, first_groups, motion_arrays
 from sim.model.build.worlds import (
     Numbering,
     copied_attachment,
@@ -65,6 +65,11 @@ class ModelParts:
     sites: Sequence[SiteBlock] = ()
     visuals: Sequence[Visual] = ()
     joints: Sequence[JointBlock] = ()
+
+    @property
+    def moved_bodies(self) -> list[BodyBlock]:
+        """Held bodies with motions."""
+        return [block for block in self.bodies if block.motions]
 
     def with_held(self) -> ModelParts:
         """The same, with what constraints want to know of the points that are held."""
@@ -157,7 +162,8 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         *_displaced(attachments, placed, arrays["particle_q"], materials, make),
         *_carried(parts, arrays, materials, make),
         *_air(parts.points, arrays, materials, make),
-        *_of_attachments(attachments, arrays, materials, make),
+        *_anchors(arrays, make),
+        *derive_motions([*attachments, *parts.moved_bodies], arrays["motion_vector"], materials, make),
         *(d for s in sets.values() for d in s.derivations),
         *derive_joints(parts.joints, parts.worlds, arrays, of_joints, materials, make),
     ]
@@ -304,9 +310,9 @@ def _geometry(
     links = [group.edges for group in groups if group.kind == "chain"]
     apart = [b for b in parts.constraints if b.constraint.name == "distance" and b.label not in parts.groups]
     springs = [b.points for b in apart if b.pattern.only_particles]
-    moving = [(block, world) for block in attachments for world in range(block.worlds)]
-    motions = [m for block, _ in moving for m in block.motions]
-    firsts = np.cumsum([0, *(block.worlds for block in attachments)])
+    moved: list[Moved] = [*attachments, *parts.moved_bodies]
+    firsts, (of_motions, motions) = first_groups(moved), motion_arrays(moved)
+    bodies = list(zip(firsts[len(attachments) :], parts.moved_bodies, strict=True))
     values = {
         "particle_free": free,
         "particle_thickness": _thickness(parts.points),
@@ -328,16 +334,15 @@ def _geometry(
             ]
         ),
         "attachment_slot": np.concatenate([np.zeros(0, np.int32), *(_slots(b, sets) for b in attachments)]),
-        "motion_offset": np.cumsum([0, *(len(b.motions) for b, _ in moving)]),
-        "motion_kind": np.array([m[0] for m in motions]),
-        "motion_a": np.array([m[2] for m in motions]),
-        "motion_b": np.array([m[3] for m in motions]),
+        "motion_body": np.concatenate([np.zeros(0, int), *(b.group.bodies for _, b in bodies)]),
+        "motion_body_group": np.concatenate([np.zeros(0, int), *(first + np.arange(b.worlds) for first, b in bodies)]),
+        **motions,
     }
     counts = {
         "particles": len(free), "bodies": len(values["body_free"]), "sites": len(values["site_body"]),
         "triangles": len(values["tri_indices"]), "edges": len(values["edge_indices"]),
         "springs": len(values["spring_indices"]), "tetrahedra": len(values["tet_indices"]),
-        "attached": len(values["attachment_point"]), "attachments + 1": len(moving) + 1, "motions": len(motions),
+        "attached": len(values["attachment_point"]), "moved bodies": len(values["motion_body"]), **of_motions,
     }  # fmt: skip
     return counts, values
 
@@ -366,27 +371,13 @@ def _slots(block: AttachmentBlock, sets: Mapping[str, ConstraintSet]) -> np.ndar
     return sets["attachment"].index_of[block.label]
 
 
-def _of_attachments(
-    attachments: Sequence[AttachmentBlock], arrays: dict[str, array], materials: Materials, make: ArrayFactory
-) -> list[Derivation]:
-    """Anchors follow the initial positions; the vectors of the motions are material values."""
-    made = []
-    if arrays["attachment_point"].size:
-        inputs = [arrays["particle_q"], arrays["attachment_point"]]
-        made.append(
-            Derivation(
-                kernels(make.real).gather, inputs[1].size, inputs, [arrays["attachment_anchor"]], derived=inputs[:1]
-            )
-        )
-    number = 0
-    for block in attachments:
-        for k, (kind, displacement, _, _) in enumerate(block.motions):
-            value = materials.add(f"{block.label}.motion.{k}.{motion_key(kind)}", displacement)
-            worlds = np.arange(block.worlds)
-            slots = number + k + len(block.motions) * worlds
-            made.append(broadcast(make, value, block.worlds, worlds, slots, arrays["motion_vector"]))
-        number += len(block.motions) * block.worlds
-    return made
+def _anchors(arrays: dict[str, array], make: ArrayFactory) -> list[Derivation]:
+    """Anchors of attachments follow the initial positions."""
+    inputs = [arrays["particle_q"], arrays["attachment_point"]]
+    if not inputs[1].size:
+        return []
+    own = kernels(make.real)
+    return [Derivation(own.gather, inputs[1].size, inputs, [arrays["attachment_anchor"]], derived=inputs[:1])]
 
 
 # ------------------------------------------------------------------------------------------ shapes

@@ -12,6 +12,7 @@ from sim.constraints.slots.pattern import PARTICLE, WORLD, Slots
 from sim.core.lang.types import transformation, vector
 from sim.core.runtime.arrays.array import array
 from sim.model.build import checks
+from sim.model.build.motions import Motion
 from sim.model.build.rigid.inertia import Inertia
 from sim.model.derived.arrays import ArrayFactory, source_of
 from sim.model.derived.body_kernels import body_derivations
@@ -26,7 +27,7 @@ class BodyBlock:
     """Bodies that were added together.
 
     base (n, 7): poses of their origins before `position` and `rotation` (1, 3); velocity of the centre of mass, spin
-    (., 3): one for all, one for each world or one for each body.  held: they do not move.
+    (., 3): one for all, one for each world or one for each body.  held: they do not move, but by their motions.
     """
 
     group: BodyGroup
@@ -37,6 +38,15 @@ class BodyBlock:
     position: np.ndarray = field(default_factory=lambda: np.zeros((1, 3)))
     rotation: np.ndarray = field(default_factory=lambda: np.zeros((1, 3)))
     held: bool = False
+    motions: list[Motion] = field(default_factory=list)
+
+    @property
+    def label(self) -> str:
+        return self.group.name
+
+    @property
+    def worlds(self) -> int:
+        return self.group.worlds
 
     @property
     def poses(self) -> np.ndarray:
@@ -53,7 +63,8 @@ class BodyBlock:
     def copied(self, worlds: int) -> BodyBlock:
         """Those of all worlds, one world after the other."""
         group = replace(self.group, start=self.group.start * worlds, count=self.group.count * worlds, worlds=worlds)
-        made = replace(self, group=group, inertia=self.inertia.copied(worlds))
+        motions = [(kind, np.concatenate([vector] * worlds), a, b) for kind, vector, a, b in self.motions]
+        made = replace(self, group=group, inertia=self.inertia.copied(worlds), motions=motions)
         for name in ("base", "velocity", "spin", "position", "rotation"):
             setattr(made, name, np.concatenate([getattr(self, name)] * worlds))
         return made

@@ -10,6 +10,7 @@ import numpy as np
 from sim.model.build import checks
 from sim.model.build.bodies import BodyBlock, BodyPoint, inertia_rows, pose
 from sim.model.build.collection import Collection
+from sim.model.build.motions import read_motions
 from sim.model.build.objects import ORIGIN
 from sim.model.build.rigid.inertia import GivenInertia, RoundSegments, positive
 from sim.model.build.rigid.rods import IN_WORLD, Pose, RodEnd, Segments, rod_joints, rotated
@@ -46,14 +47,17 @@ class BodyBuilder(Collection):
         velocity: Sequence[float] = ORIGIN,
         spin: Sequence[float] = ORIGIN,
         held: bool = False,
+        motion: Sequence[Mapping[str, Any]] | None = None,
     ) -> int:
         """A rigid body.  Returns its number.
 
         xform: pose of its origin, a transform or a position [m]; mass [kg], 0 holds it; inertia [kg m^2] about the
         centre of mass, in the axes of the body: principal moments (3,), xx yy zz xy xz yz (6,), or (3, 3); com: centre
         of mass [m] in its frame; velocity: of the centre of mass [m/s], spin: angular velocity [rad/s], in the world.
-        held: it does not move.  Paths: `label.mass`, `.inertia`, `.com`, `.position`, `.rotation` (rotation vector
-        about the given turn), `.velocity`, `.spin`.
+        held: it does not move, but by its motion: displacements and turns that are added up, as in `add_attachment`,
+        and `{"turn": (3,) [rad], "start": 0, "end": s, "ease": "smooth" | "linear"}`, a rotation vector, about its
+        origin.  Paths: `label.mass`, `.inertia`, `.com`, `.position`, `.rotation` (rotation vector about the given
+        turn), `.velocity`, `.spin`, `.motion.0.move`, ...
         """
         self._open("add_body")
         base = pose("xform", xform)[None]
@@ -61,6 +65,9 @@ class BodyBuilder(Collection):
         if weight > 0.0 and inertia is None:
             raise ModelError("add_body needs an inertia", "Give moments of inertia about the centre of mass [kg m^2]")
         moments = np.ones((1, 3)) if inertia is None else inertia_rows("inertia", inertia, 1)
+        motions = read_motions(motion, of_body=True)
+        if motions and weight > 0.0 and not held:
+            raise ModelError("motion of a body that is free", "Hold it: held=True, or mass=0")
         group = BodyGroup(self._label(label, "body"), self.body_count, 1)
         block = BodyBlock(
             group,
@@ -70,6 +77,7 @@ class BodyBuilder(Collection):
             spin=checks.vec3("spin", spin)[None],
             position=base[:, :3],
             held=bool(held),
+            motions=motions,
         )
         self._labels.add(group.name)
         self.bodies[group.name] = group

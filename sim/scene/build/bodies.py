@@ -46,6 +46,7 @@ def _body(context: BuildContext, name: str, entry: dict[str, Any]) -> np.ndarray
         velocity=entry["velocity"],
         spin=entry["spin"],
         held=body["held"],
+        motion=body["motion"] or None,
     )
     return np.array([number])
 

@@ -53,7 +53,7 @@ def _of_region(context: BuildContext, name: str, entry: Entry, values: Values, r
 
 def _of_all(context: BuildContext, model: Model, name: str, entry: Entry, values: Values) -> Parameter | None:
     bindings = [
-        Binding(str(value.model_path), entry["of"][path], _elements(context, path, value), path)
+        Binding(str(value.model_path), entry["of"][path], _elements(context, model, path, value), path)
         for path, value in values.items()
     ]
     start_place = f"parameters.{name}.start" if "start" in entry else ""
@@ -129,10 +129,13 @@ def _of_one_size(context: BuildContext, model: Model, name: str, entry: Entry, v
     return True
 
 
-def _elements(context: BuildContext, path: str, value: SceneValue) -> np.ndarray | None:
-    """The elements that a number of one region is for, or the component of a vector; None where it is for all."""
+def _elements(context: BuildContext, model: Model, path: str, value: SceneValue) -> np.ndarray | None:
+    """The elements that a number of one region is for, the component of a vector or entry of a list; None where it is
+    for all."""
     if value.component is not None:
-        return np.arange(3)[None] == value.component
+        shape = model[str(value.model_path)].numpy().shape
+        found: np.ndarray = np.broadcast_to(np.arange(shape[-1]) == value.component, shape)
+        return found
     if value.region is not None:
         return context.by_region[path.removesuffix(f".regions.{value.region}")].within(value.region)
     return None

@@ -143,11 +143,13 @@ def _axes(file: Mapping[str, Any], steps: Steps, reading: Reading) -> None:
 
 
 def _motions(data: dict[str, Any], reading: Reading) -> None:
-    for steps, entry in parts(data, "attachments"):
+    bodies = [((*steps, "body"), entry.get("body", {})) for steps, entry in parts(data, "objects")]
+    for steps, entry in [*parts(data, "attachments"), *bodies]:
         for i, motion in enumerate(entry.get("motion", [])):
             if "start" in motion and "end" in motion and motion["end"] <= motion["start"]:
-                what = f"the move ends at {motion['end']:g} s and starts at {motion['start']:g} s"
-                reading.problem((*steps, "motion", str(i), "end"), what)
+                what = f"the {'turn' if 'turn' in motion else 'move'} ends at {motion['end']:g} s"
+                problem = f"{what} and starts at {motion['start']:g} s"
+                reading.problem((*steps, "motion", str(i), "end"), problem)
 
 
 def _targets(data: dict[str, Any], reading: Reading) -> None:

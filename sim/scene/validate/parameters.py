@@ -9,7 +9,7 @@ from typing import Any
 
 from sim.scene.schema.paths import SceneValue, overlap, paths_below
 from sim.scene.validate.checks import existing, parts
-from sim.schema.containers import Union
+from sim.schema.containers import List, Union
 from sim.schema.kinds import POSITIVE, Number, Tuple, bounds_words, inside
 from sim.schema.reading import Kind, Reading, SchemaLine, Steps
 from sim.schema.units import parse_unit
@@ -37,6 +37,8 @@ class ParameterTarget:
         kind: Kind = self.found.line.kind
         if isinstance(kind, Union):
             kind = kind.kinds[0]
+        if isinstance(kind, List):
+            kind = kind.item
         assert isinstance(kind, Number | Tuple)
         return kind
 
@@ -87,6 +89,8 @@ class _Check:
         self.entry["of"] = {path: factor for _, path, factor in wanted}
         found = [self._target(place, path, factor) for place, path, factor in wanted]
         targets = [target for target in found if target is not None]
+        if any(isinstance(target.found.line.kind, List) for target in targets):
+            self.entry.setdefault("per", "element")
         if targets and self._are_alike(targets):
             self._check_range(targets)
         return targets
@@ -137,7 +141,7 @@ class _Check:
                 return True
             self._problem_at(place, f"`{path}` has a value for each {held[0]}", f"add `per: {held[0]}`")
             return False
-        elements = material_value or found.steps[-1] == "each"
+        elements = material_value or found.steps[-1] == "each" or isinstance(found.line.kind, List)
         if per == "region":
             chosen_in = ".".join((*found.steps[:2], "regions"))
             hint = "only material values, densities and masses of particles have regions"

@@ -87,7 +87,7 @@ def test_a_position_that_is_sought_may_be_anywhere(tmp_path):
     assert notes(tmp_path, lambda x: x + [999, 0, 0], text=text) == ()
 
 
-@pytest.mark.parametrize("name", ["chain", "cloth", "beam", "throw"])
+@pytest.mark.parametrize("name", ["chain", "cloth", "beam", "throw", "cable", "wave"])
 def test_scenes_as_shipped(name):
     notes = sim.load_scene(ROOT / "scenes" / f"{name}.yaml").build(dtype=sim.float64).description.notes
     assert not [note for note in notes if "first frame" in note]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sim.constraints.joints.rod import CURVATURE_2, CURVATURE_3, TWIST_RATE
 from sim.constraints.tetrahedron import POISSON
 from sim.scene.schema.keys.common import MOST_PER_SIDE, REQUIRED, key
+from sim.scene.schema.keys.motions import motion
 from sim.schema.containers import List, Map, Table, Union
 from sim.schema.kinds import NOT_NEGATIVE, POSITIVE, Bool, Choice, Int, NameOf, Number, Tuple
 
@@ -17,7 +18,8 @@ BODY = Table((
         may_vary=True, model_path="{1}.inertia"),
     key("com", Tuple(3, "m"), "centre of mass, in the frame of the body", [0, 0, 0],
         may_vary=True, model_path="{1}.com"),
-    key("held", Bool(), "it does not move", False),
+    key("held", Bool(), "it does not move, but by `motion`", False),
+    key("motion", List(motion(4, of_body=True)), "of a held body: displacements and turns, added up", []),
     key("sites", Map(Tuple(3, "m")), "named points of the body, for markers; default: its origin", {}),
 ))
 

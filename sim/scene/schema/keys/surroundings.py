@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from sim.scene.schema.keys.common import REQUIRED, WHERE, key
+from sim.scene.schema.keys.motions import motion
 from sim.schema.containers import List, Table
-from sim.schema.kinds import NOT_NEGATIVE, POSITIVE, Choice, NameOf, Number, Tuple
+from sim.schema.kinds import NOT_NEGATIVE, POSITIVE, NameOf, Number, Tuple
 
-# Paths in the model: {1} is the name of the shape, attachment or load, {3} the number of a motion.
+# Paths in the model: {1} is the name of the shape, attachment or load.
 # fmt: off
 WORLD = Table((
     key("gravity", Tuple(3, "m/s^2"), "its opposite is `up` in the report", [0, -9.81, 0],
@@ -32,17 +33,6 @@ SHAPES = Table((
     key("touches", List(NameOf("objects")), "the objects that collide with it; default: all"),
 ), one_of=(("sphere", "plane"),))
 
-MOTION = Table((
-    key("move", Tuple(3, "m"), "displacement reached at `end`", may_vary=True, model_path="{1}.motion.{3}.move"),
-    key("start", Number("s", NOT_NEGATIVE), "begin of the move", 0, only_with=("move",)),
-    key("end", Number("s", NOT_NEGATIVE), "end of the move", REQUIRED, only_with=("move",)),
-    key("ease", Choice(("smooth", "linear")), "smooth: 3 s^2 - 2 s^3 of the elapsed part s", "smooth",
-        only_with=("move",)),
-    key("swing", Tuple(3, "m"), "displacement d of d (1 - cos(2 pi f t)) / 2",
-        may_vary=True, model_path="{1}.motion.{3}.swing"),
-    key("frequency", Number("Hz", POSITIVE), "f of the swing", REQUIRED, only_with=("swing",)),
-), one_of=(("move", "swing"),))
-
 ATTACHMENTS = Table((
     key("on", NameOf("objects"), "the object", REQUIRED),
     key("where", WHERE, "its points", REQUIRED),
@@ -52,7 +42,7 @@ ATTACHMENTS = Table((
         "beginning at rest; with it or `turn` both may be sought", may_vary=True, model_path="{1}.offset"),
     key("turn", Tuple(3, "rad"), "rotation vector, about the middle of its points, of how it holds them; then `offset`",
         may_vary=True, model_path="{1}.turn"),
-    key("motion", List(MOTION), "displacements of the attached points, added up; none: held still", []),
+    key("motion", List(motion(3)), "displacements of the attached points, added up; none: held still", []),
 ))
 
 LOADS = Table((
