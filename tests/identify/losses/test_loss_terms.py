@@ -35,7 +35,7 @@ def test_a_format_is_a_file(name):
 
 
 def test_what_the_command_says_of_formats():
-    assert FORMATS_HELP == "glb: animated 3-D file; csv: markers; mp4: a film (needs the extra [video])"
+    assert FORMATS_HELP == "glb: animated 3-D file; csv: markers, poses of bodies; mp4: a film (needs the extra [video])"
 
 
 def test_keys_of_measures_belong_to_their_kinds():
