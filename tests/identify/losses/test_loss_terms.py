@@ -12,14 +12,14 @@ LINES = {line.name: line for line in LOSS.lines}
 
 def test_the_order_of_keys_is_that_of_resolved_scenes():
     """A run is resumed where its scene's text is the same: keys keep their places."""
-    wanted = "match compare at norm reach slow experiments prior value factor smooth sd custom weight"
+    wanted = "match compare at norm angle reach slow experiments prior value factor smooth sd custom weight"
     assert list(LINES) == wanted.split() and LOSS.one_of == (tuple(TERMS),)
 
 
 def test_a_key_of_several_terms_belongs_to_all_of_them():
     assert LINES["sd"].only_with == ("prior", "smooth") and "with `smooth`" in LINES["sd"].doc
     simulated = tuple(key for key, term in TERMS.items() if issubclass(term, TrajectoryTerm))
-    assert LINES["experiments"].only_with == simulated == ("match", "reach", "slow", "custom")
+    assert LINES["experiments"].only_with == simulated == ("match", "angle", "reach", "slow", "custom")
 
 
 @pytest.mark.parametrize("key", TERMS)
@@ -35,7 +35,9 @@ def test_a_format_is_a_file(name):
 
 
 def test_what_the_command_says_of_formats():
-    assert FORMATS_HELP == "glb: animated 3-D file; csv: markers, poses of bodies; mp4: a film (needs the extra [video])"
+    assert (
+        FORMATS_HELP == "glb: animated 3-D file; csv: markers, poses of bodies; mp4: a film (needs the extra [video])"
+    )
 
 
 def test_keys_of_measures_belong_to_their_kinds():
