@@ -42,7 +42,15 @@ from sim.geometry.topology import Topology as Topology
 from sim.geometry.topology import check_cloth as check_cloth
 from sim.geometry.topology import cloth_problems as cloth_problems
 from sim.geometry.topology import mesh_topology as mesh_topology
+from sim.geometry.transforms import IDENTITY_TURN as IDENTITY_TURN
+from sim.geometry.transforms import UNPLACED as UNPLACED
+from sim.geometry.transforms import Placed as Placed
 from sim.geometry.transforms import axes_matrix as axes_matrix
 from sim.geometry.transforms import place as place
+from sim.geometry.transforms import quaternion_about as quaternion_about
+from sim.geometry.transforms import quaternion_between as quaternion_between
+from sim.geometry.transforms import quaternion_inverse as quaternion_inverse
+from sim.geometry.transforms import quaternion_product as quaternion_product
+from sim.geometry.transforms import rotated as rotated
 from sim.geometry.transforms import rotation_from_axis_angle as rotation_from_axis_angle
 from sim.geometry.transforms import rotation_from_quaternion as rotation_from_quaternion

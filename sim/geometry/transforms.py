@@ -1,7 +1,10 @@
 """Placement of geometry: file axes to ours, rotations, and position/rotation/scale of an object. All float64."""
 
+from __future__ import annotations
+
 import difflib
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -77,3 +80,79 @@ def place(
     if rotation is not None:
         placed = placed @ np.asarray(rotation, dtype=np.float64).T
     return placed + np.asarray(position, dtype=np.float64)
+
+
+# ------------------------------------------------------------------------------------------ quaternions (x, y, z, w)
+IDENTITY_TURN = (0.0, 0.0, 0.0, 1.0)
+
+
+def quaternion_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The Hamilton products a b (..., 4): the rotation b, then a."""
+    u, v = a[..., :3], b[..., :3]
+    real = a[..., 3:] * b[..., 3:] - (u * v).sum(-1, keepdims=True)
+    return np.concatenate([a[..., 3:] * v + b[..., 3:] * u + np.cross(u, v), real], axis=-1)
+
+
+def quaternion_inverse(q: np.ndarray) -> np.ndarray:
+    """The inverses of unit quaternions (..., 4)."""
+    return np.asarray(q * np.array([-1.0, -1.0, -1.0, 1.0]))
+
+
+def rotated(q: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Vectors (..., 3) turned by unit quaternions (..., 4)."""
+    u, w = q[..., :3], q[..., 3:]
+    t = 2.0 * np.cross(u, x)
+    return np.asarray(x + w * t + np.cross(u, t))
+
+
+def quaternion_about(axis: ArrayLike, angle: float) -> np.ndarray:
+    """The quaternion (4,) of a turn by `angle` [rad] about an axis (3,) of any length but zero."""
+    direction = np.asarray(axis, np.float64) / np.linalg.norm(axis)
+    return np.array([*(np.sin(0.5 * angle) * direction), np.cos(0.5 * angle)])
+
+
+def quaternion_between(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
+    """The quaternion of the shortest turn from a unit vector to another; None where they are opposite."""
+    q = np.append(np.cross(a, b), 1.0 + a @ b)
+    length = np.linalg.norm(q)
+    return None if length < 1e-9 else np.asarray(q / length)
+
+
+@dataclass(frozen=True, eq=False)
+class Placed:
+    """A frame in another: its origin p (3,) [m], and its rotation, a unit quaternion q (4,)."""
+
+    p: np.ndarray
+    q: np.ndarray
+
+    @property
+    def rotation(self) -> np.ndarray:
+        """Matrix (3, 3)."""
+        return rotation_from_quaternion(self.q)
+
+    @property
+    def turned(self) -> bool:
+        """Whether its axes are others than those of the frame that it is in."""
+        return bool(self.q[:3].any())
+
+    @property
+    def rotation_vector(self) -> np.ndarray:
+        """Axis times angle (3,) [rad], the angle up to pi."""
+        q = self.q if self.q[3] >= 0.0 else -self.q
+        sine = float(np.linalg.norm(q[:3]))
+        return 2.0 * np.arctan2(sine, q[3]) / sine * q[:3] if sine else np.zeros(3)
+
+    def then(self, inner: Placed) -> Placed:
+        """A frame that is placed in this one, as the frame outside sees it."""
+        return Placed(self.p + rotated(self.q, inner.p), quaternion_product(self.q, inner.q))
+
+    def seen(self, place: np.ndarray) -> np.ndarray:
+        """A place (3,) of the frame outside, as this one sees it."""
+        return rotated(quaternion_inverse(self.q), place - self.p)
+
+    def turn_seen(self, turn: np.ndarray) -> np.ndarray:
+        """A rotation (4,) in the frame outside, as this one sees it."""
+        return quaternion_product(quaternion_inverse(self.q), turn)
+
+
+UNPLACED = Placed(np.zeros(3), np.array(IDENTITY_TURN))

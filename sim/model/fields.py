@@ -40,6 +40,7 @@ class Field:
 
 
 JOINT_KINDS = "revolute", "prismatic", "ball", "fixed", "distance", "free"
+REVOLUTE, PRISMATIC, BALL, FIXED, DISTANCE, FREE = range(len(JOINT_KINDS))
 """Kinds of joints, in the order of their numbers in `joint_kind`."""
 
 MODEL_FIELDS: tuple[Field, ...] = (

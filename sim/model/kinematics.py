@@ -25,11 +25,9 @@ from sim.core.runtime.arrays.array import array
 from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.core.runtime.launch.launch import launch
 from sim.model.errors import ModelError
-from sim.model.fields import JOINT_KINDS
+from sim.model.fields import BALL, DISTANCE, FREE, PRISMATIC, REVOLUTE
 from sim.model.model import Model
 from sim.model.state import State
-
-REVOLUTE, PRISMATIC, BALL, FIXED, DISTANCE, FREE = range(len(JOINT_KINDS))
 
 
 @cache

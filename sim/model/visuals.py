@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sim.geometry import rotated
+
 Surface = tuple[np.ndarray, np.ndarray]
 """Points (n, 3) and triangles (m, 3)."""
 
@@ -115,13 +117,6 @@ class Visual:
         """In the frame of the body."""
         points, triangles = self.form.surface(sides)
         return rotated(self.pose[3:], points) + self.pose[:3], triangles
-
-
-def rotated(q: np.ndarray, v: np.ndarray) -> np.ndarray:
-    """Vectors (..., 3) turned by unit quaternions (..., 4), x y z w."""
-    u, w = q[..., :3], q[..., 3:]
-    t = 2.0 * np.cross(u, v)
-    return v + w * t + np.cross(u, t)
 
 
 def equal_inertia(mass: float, inertia: np.ndarray) -> tuple[Form, np.ndarray]:

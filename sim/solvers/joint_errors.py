@@ -8,12 +8,12 @@ import numpy as np
 
 from sim.core.lang.errors import entry_point
 from sim.core.runtime.arrays.array import array
-from sim.model.fields import JOINT_KINDS
+from sim.geometry import quaternion_inverse, quaternion_product, rotated
+from sim.model.fields import DISTANCE, FIXED, PRISMATIC, REVOLUTE
 from sim.model.model import Model
 from sim.model.state import State
 from sim.solvers.base import Solver, SolverError
 
-REVOLUTE, PRISMATIC, BALL, FIXED, DISTANCE, _ = range(len(JOINT_KINDS))
 LARGE = 0.01
 """Of the size of a mechanism [1], or of a turn in [rad]: above this, advice is due."""
 
@@ -64,9 +64,8 @@ def joint_errors(solver: Solver, poses: State | array) -> JointErrors:
         for a in (model.joint_kind, model.joint_parent, model.joint_child, model.joint_X_p, model.joint_X_c)
     )
     (p_at, p_turn), (c_at, c_turn) = (_in_world(host, *end) for end in ((parent, X_p), (child, X_c)))
-    lengths, angles = _violations(
-        kind, _turned(p_turn, c_at - p_at, inverse=True), _times(p_turn, c_turn, inverse=True)
-    )
+    seen_by = quaternion_inverse(p_turn)
+    lengths, angles = _violations(kind, rotated(seen_by, c_at - p_at), quaternion_product(seen_by, c_turn))
     for n in np.flatnonzero(kind == DISTANCE):
         low, high = _distances(model, int(np.flatnonzero(rigid)[n]))
         apart = np.linalg.norm(c_at[:, n] - p_at[:, n], axis=1)
@@ -146,18 +145,5 @@ def _in_world(poses: np.ndarray, bodies: np.ndarray, frames: np.ndarray) -> tupl
     still = np.tile([0.0, 0, 0, 0, 0, 0, 1], (len(poses), 1, 1))
     own = np.concatenate([poses, still], axis=1)[:, bodies]  # -1 is the last
     turn = np.broadcast_to(frames[:, 3:], (*own.shape[:2], 4))
-    place = own[..., :3] + _turned(own[..., 3:], np.broadcast_to(frames[:, :3], (*own.shape[:2], 3)))
-    return place, _times(own[..., 3:], turn)
-
-
-def _turned(q: np.ndarray, x: np.ndarray, inverse: bool = False) -> np.ndarray:
-    """x rotated by unit quaternions, or by their inverses."""
-    u, w = (-1.0 if inverse else 1.0) * q[..., :3], q[..., 3:]
-    return x + 2.0 * w * np.cross(u, x) + 2.0 * np.cross(u, np.cross(u, x))
-
-
-def _times(a: np.ndarray, b: np.ndarray, inverse: bool = False) -> np.ndarray:
-    """Products a b of unit quaternions, or a^-1 b."""
-    u, v = (-1.0 if inverse else 1.0) * a[..., :3], b[..., :3]
-    real = a[..., 3:] * b[..., 3:] - (u * v).sum(-1, keepdims=True)
-    return np.concatenate([a[..., 3:] * v + b[..., 3:] * u + np.cross(u, v), real], axis=-1)
+    place = own[..., :3] + rotated(own[..., 3:], np.broadcast_to(frames[:, :3], (*own.shape[:2], 3)))
+    return place, quaternion_product(own[..., 3:], turn)

@@ -20,12 +20,10 @@ from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.core.runtime.launch.launch import launch
 from sim.model.control import Control
-from sim.model.fields import JOINT_KINDS
+from sim.model.fields import BALL, FREE, PRISMATIC, REVOLUTE
 from sim.model.model import Model
 from sim.model.state import State
 from sim.solvers.batch import ConstraintBatch
-
-REVOLUTE, PRISMATIC, BALL, _, _, FREE = range(len(JOINT_KINDS))
 
 
 @cache

@@ -120,7 +120,7 @@ def rows_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
 
 
 @func
-def softness(alpha, stiffness):
+def elastic_share(alpha, stiffness):
     """alpha / (alpha + stiffness), 0 where nothing can move."""
     whole = alpha + stiffness
     return alpha / whole if whole > 0.0 else 0.0 * alpha
@@ -228,7 +228,7 @@ def linearization_of(c: Constraint, slots: Slots, real: Scalar, damped: bool, st
             _, every = rows_at([x_ref[p_k[p]] for p in static(range(n_particles))], begun, placed_k, data_k)
             G_0 = [every[active[i]] for i in static(range(m))]
             own = [product(G[i], response(G[i], masses, inertias)) for i in static(range(m))]
-            D = [between(G_0[i], G[i], softness(alpha[i], own[i])) for i in static(range(m))]
+            D = [between(G_0[i], G[i], elastic_share(alpha[i], own[i])) for i in static(range(m))]
         if slowed:  # how far all has come since the step began
             since = [displacement(of_p[p], x_ref[p_k[p]]) for p in static(range(n_particles))] + [
                 dx_b[k // 2] if k % 2 == 0 else quat_to_rotation_vector(turn_b[k // 2])

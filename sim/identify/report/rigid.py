@@ -8,9 +8,10 @@ from functools import cache, partial
 import numpy as np
 
 from sim.core.runtime.arrays.array import array
+from sim.geometry import rotated
 from sim.io import Rigid
 from sim.model import BodyGroup, ConstraintSet, Model
-from sim.model.visuals import BoxForm, CapsuleForm, CylinderForm, Form, SphereForm, Surface, equal_inertia, rotated
+from sim.model.visuals import BoxForm, CapsuleForm, CylinderForm, Form, SphereForm, Surface, equal_inertia
 
 LEAST_MARK, LARGEST_MARK, PROTRUDING = 0.1, 0.35, 1.25
 """Of the radius of a joint's mark: parts of half of the length of its body, and of half of the thickness, where this

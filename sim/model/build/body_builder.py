@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from sim.geometry import UNPLACED, Placed, rotated
 from sim.model.build import checks
 from sim.model.build.bodies import BodyBlock, BodyPoint, inertia_rows, pose
 from sim.model.build.collection import Collection
 from sim.model.build.motions import read_motions
 from sim.model.build.objects import ORIGIN
 from sim.model.build.rigid.inertia import GivenInertia, RoundSegments, positive
-from sim.model.build.rigid.rods import IN_WORLD, Pose, RodEnd, Segments, rod_joints, rotated
+from sim.model.build.rigid.rods import RodEnd, Segments, rod_joints
 from sim.model.errors import ModelError
 from sim.model.groups import BodyGroup, Group
 from sim.model.visuals import BoxForm, CapsuleForm, CylinderForm, Form, MeshForm, SphereForm, Visual
@@ -160,10 +161,13 @@ class BodyBuilder(Collection):
         name = label if label in self.bodies else self._label(label, "sites")
         return Group(name, "sites", start, len(places), positions, edges=links.astype(np.int32))
 
-    def pose_of(self, body: int) -> Pose:
+    def pose_of(self, body: int) -> Placed:
         """Where a body begins."""
         self.point_of(body)
-        return IN_WORLD if body < 0 else Pose(np.concatenate([b.poses for b in self._bodies])[body])
+        if body < 0:
+            return UNPLACED
+        own = np.concatenate([b.poses for b in self._bodies])[body]
+        return Placed(own[:3], own[3:])
 
     def _rod_end(self, body: int | None) -> RodEnd | None:
         if body is None:

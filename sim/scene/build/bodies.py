@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.geometry import rotation_from_axis_angle
+from sim.geometry import quaternion_about, rotation_from_axis_angle
 from sim.scene.build.context import BuildContext
 
 BODY_KINDS = ("body", "rod")
@@ -36,9 +36,8 @@ def _turn(entry: dict[str, Any]) -> np.ndarray:
 
 def _body(context: BuildContext, name: str, entry: dict[str, Any]) -> np.ndarray:
     body, rotation = entry["body"], entry["rotation"]
-    half, axis = 0.5 * rotation["angle"], np.array(rotation["axis"]) / np.linalg.norm(rotation["axis"])
     number = context.builder.add_body(
-        (*entry["position"], *(axis * np.sin(half)), np.cos(half)),
+        (*entry["position"], *quaternion_about(rotation["axis"], rotation["angle"])),
         body["mass"],
         body.get("inertia"),
         body["com"],

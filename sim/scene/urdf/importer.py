@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from sim.files import FileError, quoted, read_text
+from sim.geometry import Placed
 from sim.scene.urdf.elements import read_xml
-from sim.scene.urdf.places import Placed
 from sim.scene.urdf.robot import DROPPABLE, MOVES, RobotReader, UrdfJoint, UrdfLink
 from sim.scene.urdf.tree import WORLD, RobotTree
 from sim.schema.errors import Diagnostic, Mark, SceneError, SourceText, word_hint

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from sim.files import FileError, number, quoted
+from sim.geometry import UNPLACED, Placed
 from sim.model import ModelError
 from sim.model.build.bodies import inertia_matrix, inertia_rows
 from sim.scene.urdf.elements import XmlElement
-from sim.scene.urdf.places import STAYS, Placed, turn_of_rpy
+from sim.scene.urdf.places import turn_of_rpy
 from sim.schema.errors import Diagnostic, Mark, word_hint
 
 DROPPABLE = {
@@ -53,7 +54,7 @@ class UrdfJoint:
     kind: str
     parent: str
     child: str
-    origin: Placed = STAYS
+    origin: Placed = UNPLACED
     axis: np.ndarray = field(default_factory=lambda: np.array([1.0, 0.0, 0.0]))
     limits: tuple[float, float] | None = None
     effort: float = 0.0
@@ -240,7 +241,7 @@ class RobotReader:
     def _origin(self, element: XmlElement, path: str) -> Placed:
         at = self._one(element, "origin", path)
         if at is None:
-            return STAYS
+            return UNPLACED
         return Placed(
             self._vector(at, "xyz", path, np.zeros(3)), turn_of_rpy(self._vector(at, "rpy", path, np.zeros(3)))
         )

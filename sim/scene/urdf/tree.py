@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sim.files import quoted
-from sim.scene.urdf.places import STAYS, Placed, turn
+from sim.geometry import UNPLACED, Placed, quaternion_about
 from sim.scene.urdf.robot import RobotReader, UrdfJoint, UrdfLink
 
 WORLD = ""
@@ -40,7 +40,7 @@ class RobotTree:
             return
         for name in self.order:
             joint = self.above.get(name)
-            self.placed[name] = self._placed(joint) if joint is not None else STAYS
+            self.placed[name] = self._placed(joint) if joint is not None else UNPLACED
         for name in self.order:
             self._carry(name)
         for name, body in self.carrier.items():
@@ -125,8 +125,8 @@ class RobotTree:
         value = self.pose.get(joint.name, 0.0)
         at = self.placed[joint.parent].then(joint.origin)
         if joint.kind == "prismatic":
-            return at.then(Placed(value * joint.axis, STAYS.q))
-        return at.then(Placed(np.zeros(3), turn(joint.axis, value))) if value else at
+            return at.then(Placed(value * joint.axis, UNPLACED.q))
+        return at.then(Placed(np.zeros(3), quaternion_about(joint.axis, value))) if value else at
 
     def _carry(self, name: str) -> None:
         """What a link is part of: itself, if it has a mass; without one, what it is fixed to."""

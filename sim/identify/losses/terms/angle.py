@@ -72,15 +72,7 @@ class Angle(MarkerTerm):
         zero = own.get("from")
         if "about" in own and isinstance(zero, list) and not np.linalg.norm(np.cross(own["about"], zero)) > 1e-9:
             draft.problem("the axis has the direction from which the angle counts", at=("angle", "from"))
-        for name in cls.counted_names(draft):
-            experiment = draft.data["experiments"][name]
-            broken = draft.reading.is_broken(("experiments", name, "angles"))
-            if experiment.get("use") == "fit" and "angles" not in experiment and not broken:
-                draft.problem(
-                    f"experiment `{name}` is fitted and has no recording of angles",
-                    f"give `experiments.{name}.angles`",
-                    at=("angle",),
-                )
+        cls.needs_recording(draft, "angles", "recording of angles")
 
     @classmethod
     def settings(cls, entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -222,6 +222,16 @@ class MarkerTerm(TrajectoryTerm):
             return []
         return [cls(**cls.common(entry, name), markers=markers, **cls.settings(entry))]
 
+    @classmethod
+    def needs_recording(cls, draft: Draft, key: str, what: str) -> None:
+        """Notes the fitted experiments that it counts and that have no recording under `key`."""
+        for name in cls.counted_names(draft):
+            experiment = draft.data["experiments"][name]
+            broken = draft.reading.is_broken(("experiments", name, key))
+            if experiment.get("use") == "fit" and key not in experiment and not broken:
+                hint = f"give `experiments.{name}.{key}` a recording"
+                draft.problem(f"experiment `{name}` is fitted and has no {what}", hint, at=(cls.key,))
+
 
 @dataclass(frozen=True)
 class Penalty(Term):

@@ -64,15 +64,7 @@ class Match(MarkerTerm):
         span = draft.entry.get("at")
         if isinstance(span, list) and span[0] >= span[1]:
             draft.problem(f"the time {span[0]:g} s is not before {span[1]:g} s", "write [t0, t1]", at=("at",))
-        for name in cls.counted_names(draft):
-            experiment = draft.data["experiments"][name]
-            broken = draft.reading.is_broken(("experiments", name, "target"))
-            if experiment.get("use") == "fit" and "target" not in experiment and not broken:
-                draft.problem(
-                    f"experiment `{name}` is fitted and has no target to match",
-                    f"give `experiments.{name}.target` a recording",
-                    at=("match",),
-                )
+        cls.needs_recording(draft, "target", "target to match")
 
     @classmethod
     def settings(cls, entry: Mapping[str, Any]) -> dict[str, Any]:

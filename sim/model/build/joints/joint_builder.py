@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sim.core.lang.errors import did_you_mean
-from sim.geometry import rotation_from_quaternion
+from sim.geometry import quaternion_between, quaternion_inverse, quaternion_product, rotation_from_quaternion
 from sim.model.build import checks
 from sim.model.build.bodies import pose
 from sim.model.build.body_builder import WORLD, BodyBuilder
@@ -221,7 +221,7 @@ class JointBuilder(BodyBuilder):
                 continue
             own = self._poses()[body]
             made.append(np.concatenate([rotation_from_quaternion(own[3:]).T @ (place - own[:3]),
-                                        _times(_inverse(own[3:]), turn)]))  # fmt: skip
+                                        quaternion_product(quaternion_inverse(own[3:]), turn)]))  # fmt: skip
         return made[0], made[1]
 
     # ------------------------------------------------------------------------------------------ inside
@@ -274,7 +274,7 @@ class JointBuilder(BodyBuilder):
         frames = []
         for body, name, xform in ((parent, "parent_xform", parent_xform), (child, "child_xform", child_xform)):
             own = pose(name, xform)
-            turn = own[3:] if axis is None else _times(own[3:], axis)
+            turn = own[3:] if axis is None else quaternion_product(own[3:], axis)
             frames.append(JointFrame(body, own[:3], turn))
         joint = Joint(label, kind, np.array([parent], np.int32), np.array([child], np.int32), *FREEDOMS[kind])
         block = JointBlock(joint, frames[0], frames[1], keys=keys)
@@ -336,16 +336,5 @@ def _refuse(kind: str, options: dict[str, Any]) -> None:
 
 def _from_x(axis: np.ndarray) -> np.ndarray:
     """The quaternion of the shortest turn of the x axis to `axis`; half a turn about z, where that is opposite."""
-    unit = axis / np.linalg.norm(axis)
-    q = np.array([0.0, -unit[2], unit[1], 1.0 + unit[0]])
-    return np.array([0.0, 0.0, 1.0, 0.0]) if np.linalg.norm(q) < 1e-9 else q / np.linalg.norm(q)
-
-
-def _inverse(q: np.ndarray) -> np.ndarray:
-    return q * np.array([-1.0, -1.0, -1.0, 1.0])
-
-
-def _times(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The Hamilton product of quaternions (x, y, z, w)."""
-    u, v = a[:3], b[:3]
-    return np.concatenate([a[3] * v + b[3] * u + np.cross(u, v), [a[3] * b[3] - u @ v]])
+    turn = quaternion_between(np.eye(3)[0], axis / np.linalg.norm(axis))
+    return np.array([0.0, 0.0, 1.0, 0.0]) if turn is None else turn

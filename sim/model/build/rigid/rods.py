@@ -10,11 +10,10 @@ import numpy as np
 
 from sim.constraints.base import REGISTRY
 from sim.constraints.slots.pattern import Slots
+from sim.geometry import IDENTITY_TURN, Placed, quaternion_between, quaternion_product, rotated
 from sim.model.build.blocks import ConstraintBlock, constraint_values
 from sim.model.build.bodies import SlotPlace
 from sim.model.errors import ModelError
-
-IDENTITY = (0.0, 0.0, 0.0, 1.0)
 
 
 def frames_along(points: np.ndarray, normal: np.ndarray | None = None) -> np.ndarray:
@@ -25,7 +24,10 @@ def frames_along(points: np.ndarray, normal: np.ndarray | None = None) -> np.nda
     first = _perpendicular(along[0], normal)
     turns = [_quaternion(np.stack([along[0], first, np.cross(along[0], first)], axis=1))]
     for a, b in zip(along, along[1:], strict=False):
-        turns.append(_multiply(_between(a, b), turns[-1]))
+        turn = quaternion_between(a, b)
+        if turn is None:
+            raise ModelError("two segments of the rod point against each other", "Give points without a fold")
+        turns.append(quaternion_product(turn, turns[-1]))
     return np.array(turns)
 
 
@@ -35,19 +37,6 @@ def _perpendicular(along: np.ndarray, normal: np.ndarray | None) -> np.ndarray:
     if np.linalg.norm(across) < 1e-9:
         raise ModelError("normal is along the first segment", "Give a direction across it")
     return np.asarray(across / np.linalg.norm(across))
-
-
-def _between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The smallest rotation from a unit vector to another, as a quaternion."""
-    q = np.append(np.cross(a, b), 1.0 + a @ b)
-    if np.linalg.norm(q) < 1e-9:
-        raise ModelError("two segments of the rod point against each other", "Give points without a fold")
-    return np.asarray(q / np.linalg.norm(q))
-
-
-def _multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    u, v = a[:3], b[:3]
-    return np.append(a[3] * v + b[3] * u + np.cross(u, v), a[3] * b[3] - u @ v)
 
 
 def _quaternion(m: np.ndarray) -> np.ndarray:
@@ -64,39 +53,11 @@ def _quaternion(m: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class Pose:
-    """Position and rotation (7,) of a frame."""
-
-    values: np.ndarray
-
-    @property
-    def p(self) -> np.ndarray:
-        """The origin (3,) [m]."""
-        return self.values[:3]
-
-    @property
-    def inverse_turn(self) -> np.ndarray:
-        """The inverse of the rotation (4,)."""
-        return np.asarray(self.values[3:] * [-1.0, -1, -1, 1])
-
-    def seen(self, at: np.ndarray) -> np.ndarray:
-        """A place in the world as the frame sees it."""
-        return rotated(self.inverse_turn, at - self.p)
-
-    def turn_seen(self, turn: np.ndarray) -> np.ndarray:
-        """A rotation in the world as the frame sees it."""
-        return _multiply(self.inverse_turn, turn)
-
-
-IN_WORLD = Pose(np.array([0.0, 0, 0, 0, 0, 0, 1]))
-
-
-@dataclass(frozen=True, eq=False)
 class RodEnd:
     """What the end of a rod is clamped to: a body and its pose, or the world, body -1."""
 
     body: int
-    pose: Pose
+    pose: Placed
 
     def seen(self, at: np.ndarray, turn: np.ndarray) -> SlotPlace:
         """A frame of the world as the body sees it."""
@@ -123,7 +84,7 @@ class Segments:
         """The end of segments, side 1, or their start, -1, in their frames."""
         at = np.zeros((len(segments), 3))
         at[:, 0] = 0.5 * side * self.lengths[segments]
-        return SlotPlace(at, np.tile(IDENTITY, (len(segments), 1)))
+        return SlotPlace(at, np.tile(IDENTITY_TURN, (len(segments), 1)))
 
     def in_world(self, segment: int, side: float) -> tuple[np.ndarray, np.ndarray]:
         """The same of one segment, in the world."""
@@ -159,9 +120,3 @@ def rod_joints(
                         size=sizes, slots=Slots(kinds), places=placed)
         for name, kinds, points, placed, sizes in parts
     ]  # fmt: skip
-
-
-def rotated(q: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """A vector turned by a unit quaternion."""
-    u = q[:3]
-    return np.asarray(x + 2.0 * np.cross(u, np.cross(u, x) + q[3] * x))
