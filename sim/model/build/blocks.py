@@ -147,16 +147,6 @@ class ConstraintBlock:
 
 
 @dataclass(eq=False)
-class ShapeBlock:
-    """A shape: the name of its contact constraint, the values of its parameters, the objects it touches."""
-
-    label: str
-    kind: str
-    values: dict[str, np.ndarray]
-    touches: tuple[str, ...] | None
-
-
-@dataclass(eq=False)
 class AttachmentBlock:
     """Attached points (n,), their motions: (kind 0 eased | 1 plain move | 2 swing, a vector (3,) per world, a, b).
 

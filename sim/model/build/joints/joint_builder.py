@@ -12,9 +12,10 @@ from sim.core.lang.errors import did_you_mean
 from sim.geometry import quaternion_between, quaternion_inverse, quaternion_product, rotation_from_quaternion
 from sim.model.build import checks
 from sim.model.build.bodies import pose
-from sim.model.build.body_builder import WORLD, BodyBuilder
+from sim.model.build.body_builder import WORLD
 from sim.model.build.joints.blocks import FREEDOMS, FreeAxis, JointBlock, JointFrame, TargetKeys, add_free_axis
 from sim.model.build.joints.redundancy import refuse_redundant
+from sim.model.build.shapes.shape_builder import ShapeBuilder
 from sim.model.errors import ModelError
 from sim.model.groups import Joint
 
@@ -34,7 +35,7 @@ NOT_DONE = {
 """Options of Newton's joints that are refused: values that ask for nothing, and what to do instead."""
 
 
-class JointBuilder(BodyBuilder):
+class JointBuilder(ShapeBuilder):
     """Collects joints between bodies, and between a body and the world (-1)."""
 
     def __init__(self) -> None:
