@@ -56,6 +56,11 @@ class Parameter:
     start_place: str = ""
 
     @property
+    def reach(self) -> int:
+        """How many of its numbers one experiment depends on."""
+        return self.start.size // max(1, len(self.experiments))
+
+    @property
     def places(self) -> dict[str, float]:
         """The paths of the scene that set it -> factor on its value there."""
         own = {b.place: b.factor for b in self.bindings if b.place}
