@@ -70,7 +70,8 @@ class Parameter:
     def labels(self) -> list[str]:
         """Names of its numbers, in its array's order: `v.x` of vectors, `k[a]` by experiment, `k[3]` by element."""
         shape = np.shape(self.start)
-        vector = bool(shape) and shape[-1] == 3 and (len(shape) > 1 or self.per not in ("element", "point"))
+        own = shape[1:] if self.experiments else shape
+        vector = bool(own) and own[-1] == 3 and (len(own) > 1 or self.per not in ("element", "point"))
         out = []
         for index in np.ndindex(*shape):
             words: list[str] = [str(i) for i in (index[:-1] if vector else index)]
