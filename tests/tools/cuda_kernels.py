@@ -28,8 +28,8 @@ from sim.core.lang.ir.inline import inline
 from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import SCALARS, ArrayType, Scalar, array_type, bool_, float16, has_float
 from sim.core.runtime.launch.kernel import Kernel
+from sim.model.derived.coordinates import kinematic_kernels
 from sim.model.energy import make_energy, make_force
-from sim.model.kinematics import kinematic_kernels
 from sim.solvers.air import drag_kernels
 from sim.solvers.bodies import body_kernels
 from sim.solvers.joints import joint_kernels
