@@ -109,6 +109,7 @@ class Constraint:
     from_start: do its rigid rows push along the gradients at the start of a step, where the solver does not say?
     meeting:    are its points to be one?  Then the forces of a row on bodies act at one place.
     limited:    the parameter that holds the largest force [N] or torque [N m] of a row, "" where there is none.
+    angular:    the first of the rows that are of angles, behind those of lengths; None where all are of one kind.
     """
 
     name: str
@@ -136,6 +137,7 @@ class Constraint:
     limited: str = ""
     from_start: bool = False
     meeting: bool = False
+    angular: int | None = None
 
     anticipates: ClassVar[bool] = False
     """Does the evolution law also take, after the points, where their velocities bring them in the step?"""
@@ -207,6 +209,12 @@ class Constraint:
     def active(self, damped: bool) -> tuple[int, ...]:
         """The rows that do anything in a set with or without damping."""
         return tuple(r for r in range(self.rows) if self.elastic[r] or (damped and self.damped[r]))
+
+    def rows_of(self, key: str) -> range:
+        """The rows that a compliance is of: `linear_compliance` of lengths, `angular_compliance` of angles."""
+        if key == "linear_compliance":
+            return range(self.angular or self.rows)
+        return range(self.angular or 0, self.rows) if key == "angular_compliance" else range(self.rows)
 
     @property
     def measured(self) -> tuple[str, ...]:
@@ -295,6 +303,7 @@ def constraint(
     limited: str = "",
     from_start: bool = False,
     meeting: bool = False,
+    angular: int | None = None,
 ) -> Callable[[Callable[..., Any]], Constraint]:
     """Declare a constraint: decorates C(x, parameters...), a function of the kernel language.
 
@@ -303,7 +312,7 @@ def constraint(
     shape with rest = 0; another one takes its default in Python, if it has one.
     units: unit of each parameter, for messages and the documentation.
     elastic, damped: for each row, whether C pulls it back and whether damping acts on it; both by default.
-    stencil, added_by, frames, driven, limited, from_start, meeting: see `Constraint`.
+    stencil, added_by, frames, driven, limited, from_start, meeting, angular: see `Constraint`.
     """
     if points < 1 or not 1 <= rows <= MOST_ROWS:
         raise ConstraintError(
@@ -351,6 +360,7 @@ def constraint(
             limited=limited,
             from_start=from_start,
             meeting=meeting,
+            angular=angular,
         )
         REGISTRY[made.name] = made
         return made
