@@ -209,14 +209,11 @@ class JointTree:
             groups[n if n.startswith(("state", "control")) else n.rsplit(".", 1)[-1]].append(n)
         for group, names in groups.items():
             along = {n: rng.normal(size=self.values[n].shape) * np.maximum(np.abs(self.values[n]), 0.01) for n in names}
-            if not self._agree(along, found, relative):
+            if self._differ(along, found, relative):
                 wrong += [f"{n}: {text}" for n in names if (text := self._differ({n: along[n]}, found, relative))]
                 if not wrong:
                     wrong.append(f"{group}: {self._differ(along, found, relative)}")
         return wrong
-
-    def _agree(self, along: dict[str, np.ndarray], found: dict[str, np.ndarray], relative: float) -> bool:
-        return not self._differ(along, found, relative)
 
     def _differ(self, along: dict[str, np.ndarray], found: dict[str, np.ndarray], relative: float) -> str:
         """What is wrong with the derivative along a direction, "" where nothing is.
@@ -230,7 +227,10 @@ class JointTree:
         size = sum(float(np.abs(found[n] * v).sum()) for n, v in along.items())
         differences = []
         for h in (1e-2, 1e-3, 1e-4, 1e-5, 1e-6):
-            want = self._one_sided(along, h) if edge else self._central(along, h)
+            try:
+                want = self._one_sided(along, h) if edge else self._central(along, h)
+            except sim.NonFiniteState:  # joints that are moved too far apart
+                continue
             differences.append(want)
             if abs(got - want) <= relative * size + 1e-9:
                 return ""
