@@ -27,10 +27,10 @@ from sim.constraints.projection import parameter_struct, value_type
 from sim.constraints.slots.bodies import body_struct, in_world, slot_struct
 from sim.constraints.slots.linearization import active_rows, linearization_of
 from sim.constraints.slots.pattern import Slots
+from sim.constraints.slots.rotations import exponential
 from sim.core.lang.frontend.builtins import abs, static, tid, where
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.matrix import transpose
-from sim.core.lang.library.quaternion import quat_from_rotation_vector
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, matrix, quaternion, vector
 from sim.core.runtime.arrays.array import array, array2d
@@ -327,7 +327,7 @@ def tree_kernels(real: Scalar, size: int, width: int) -> TreeKernels:
             i = mover - len(w)
             tau = vec3(f[3], f[4], f[5])
             dx[i] += bodies.inv_mass[i] * force(f)
-            turned = quat_from_rotation_vector(in_world(turn[i] * bodies.q[i], bodies.inv_inertia[i], tau))
+            turned = exponential(in_world(turn[i] * bodies.q[i], bodies.inv_inertia[i], tau))
             turn[i] = turned * turn[i]
             if bodies.inv_mass[i] > 0.0:
                 impulse[i] += tau
