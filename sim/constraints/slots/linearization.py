@@ -232,8 +232,7 @@ def linearization_of(c: Constraint, slots: Slots, real: Scalar, damped: bool, st
             D = [between(G_0[i], G[i], elastic_share(alpha[i], own[i])) for i in static(range(m))]
         if slowed:  # how far all has come since the step began
             since = [displacement(of_p[p], x_ref[p_k[p]]) for p in static(range(n_particles))] + [
-                dx_b[k // 2] if k % 2 == 0 else logarithm(turn_b[k // 2])
-                for k in static(range(2 * n_bodies))
+                dx_b[k // 2] if k % 2 == 0 else logarithm(turn_b[k // 2]) for k in static(range(2 * n_bodies))
             ]
         terms = []
         for i in static(range(m)):
