@@ -228,9 +228,9 @@ def values_of_static(source: FunctionSource, scope: Scope, code: CodeType) -> di
     space: dict[str, Any] | None = None
     left: list[ast.AST] = list(source.node.body)
     while left:
-        node = left.pop()
+        node = left.pop(0)
         if not (isinstance(node, ast.Call) and len(node.args) == 1 and _is_static(node.func, scope)):
-            left += ast.iter_child_nodes(node)
+            left[:0] = ast.iter_child_nodes(node)
         elif not any(isinstance(part, ast.Name) and part.id in local for part in ast.walk(node.args[0])):
             space = space if space is not None else scope.namespace()
             with contextlib.suppress(Exception):
