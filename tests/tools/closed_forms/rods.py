@@ -246,3 +246,124 @@ def hanging_cable() -> list[Figure]:
     low = run.last(depth)
     right = run.by(low, "right.parent_at")[0]
     return compared("sag", catenary, {"span": span, "length": length}, low.value, {"span": right[0, 0]})
+
+
+# ------------------------------------------------------------------------------------------ columns and curved rods
+@case(
+    "column",
+    "A clamped column under half of Euler's load, pi^2 E I / (4 L^2), and a small force across its end: how far that"
+    " gives way, F (tan(k L) - k L) / (P k), k^2 = P / (E I)",
+    "40 segments",
+    2e-3,
+    5e-3,
+    slow=True,
+)
+def column() -> list[Figure]:
+    at = {"P": 0.5 * np.pi**2 * STIFFNESS / 4, "F": 1e-4 * STIFFNESS, "E": YOUNG}
+    builder = sim.ModelBuilder(gravity=(0, 0, 0))
+    tip = builder.add_body((1, 0, 0), 1.0, 0.01, label="tip")
+    builder.add_rod(
+        line(40),
+        radius=RADIUS,
+        density=1000.0,
+        young=YOUNG,
+        poisson=POISSON,
+        clamp_start=-1,
+        clamp_end=tip,
+        label="rod",
+    )
+    model = builder.finalize(dtype=sim.float64, requires_grad=True)
+    state = pushed(model, tip, (-at["P"], at["F"], 0))
+    run = Watched(sim.SolverXPBD(model, direct=["rod"]), 300, 0.5 / np.sqrt(3 * STIFFNESS), every=300, state=state)
+
+    def exact(P: float, F: float, E: float) -> float:
+        k = np.sqrt(P / (E * np.pi * RADIUS**4 / 4))
+        return float(F * (np.tan(k) - k) / (P * k))
+
+    across = run.last(lambda frame: frame[tip, 1])
+    push, young = run.by(across, "state.body_f", "rod.young")
+    return compared("y", exact, at, across.value, {"P": -push[tip, 0], "F": push[tip, 1], "E": young[0]})
+
+
+@case(
+    "bow girder",
+    "A quarter of a ring, R = 1 m, clamped, with a small force across its plane at its end: how far that gives way,"
+    " F R^3 (pi / (4 E I) + (3 pi / 4 - 2) / (G J))",
+    "40 segments",
+    2e-3,
+    4e-3,
+    slow=True,
+)
+def bow_girder() -> list[Figure]:
+    n, at = 40, {"F": 1e-4 * STIFFNESS, "E": YOUNG, "nu": POISSON}
+    phi = 0.5 * np.pi * np.arange(n + 1) / n
+    builder = sim.ModelBuilder(gravity=(0, 0, 0))
+    arc = np.stack([np.sin(phi), 1 - np.cos(phi), 0 * phi], axis=1)
+    tip = builder.add_body((1, 1, 0), 1.0, 0.01, label="tip")
+    builder.add_rod(
+        arc,
+        radius=RADIUS,
+        density=1000.0,
+        young=YOUNG,
+        poisson=POISSON,
+        clamp_start=-1,
+        clamp_end=tip,
+        label="rod",
+    )
+    model = builder.finalize(dtype=sim.float64, requires_grad=True)
+    state = pushed(model, tip, (0, 0, at["F"]))
+    run = Watched(sim.SolverXPBD(model, direct=["rod"]), 400, 0.5 / np.sqrt(3 * STIFFNESS), every=400, state=state)
+
+    def exact(F: float, E: float, nu: float) -> float:
+        moment = np.pi * RADIUS**4 / 4
+        return float(F * (np.pi / 4 / (E * moment) + (0.75 * np.pi - 2) / (E / (2 * (1 + nu)) * 2 * moment)))
+
+    across = run.last(lambda frame: frame[tip, 2])
+    push, young, poisson = run.by(across, "state.body_f", "rod.young", "rod.poisson")
+    return compared("z", exact, at, across.value, {"F": push[tip, 2], "E": young[0], "nu": poisson[0]})
+
+
+@case(
+    "helix",
+    "A straight rod of 1 m whose curvature (3 / m) and twist (2 / m) at rest make it a helix: place of its end",
+    "40 segments",
+    2e-3,
+    4e-3,
+    slow=True,
+)
+def helix() -> list[Figure]:
+    """Exact: the frame turns about a fixed axis by |u| for every metre, u = (twist, 0, curvature)."""
+    n, at = 40, {"twist": 2.0, "curvature": 3.0}
+    builder = sim.ModelBuilder(gravity=(0, 0, 0))
+    tip = builder.add_body((1, 0, 0), 0.01, 1e-4, label="tip")
+    builder.add_rod(
+        line(n),
+        radius=RADIUS,
+        density=1000.0,
+        normal=(0, 1, 0),
+        stiffness={"stretch": 1e3, "torsion": 0.01, "bend_2": 0.01, "bend_3": 0.01},
+        twist_rate=at["twist"],
+        curvature=(0.0, at["curvature"]),
+        damping=1.0,
+        clamp_start=-1,
+        clamp_end=tip,
+        label="rod",
+    )
+    model = builder.finalize(dtype=sim.float64, requires_grad=True)
+    run = Watched(sim.SolverXPBD(model, direct=["rod"]), 300, 0.1, every=300)
+    figures = []
+    for k, name in enumerate("xyz"):
+
+        def exact(twist: float, curvature: float, k: int = k) -> float:
+            """Integral of exp(s u) e1, by Rodrigues' formula."""
+            u, e = np.array([twist, 0, curvature]), np.array([1.0, 0, 0])
+            rate = np.linalg.norm(u)
+            a = u / rate
+            flat = e - (a @ e) * a
+            end = (a @ e) * a + np.sin(rate) / rate * flat + (1 - np.cos(rate)) / rate * np.cross(a, e)
+            return float(end[k])
+
+        reading = run.last(lambda frame, k=k: frame[tip, k])
+        twist, curvature = run.by(reading, "rod.twist_rate", "rod.curvature_3")
+        figures += compared(name, exact, at, reading.value, {"twist": twist[0], "curvature": curvature[0]})
+    return figures
