@@ -110,7 +110,7 @@ def solver_variants(real: Scalar) -> list[Variant]:
     for c in REGISTRY.values():
         if not c.function.__module__.startswith("sim.constraints"):
             continue
-        if c.added_by.startswith("add_joint"):
+        if c.frames or c.added_by.startswith("add_joint"):
             continue
         made: dict[str, Callable[[], Iterator[Variant]]] = {}
         for first in (True, False):

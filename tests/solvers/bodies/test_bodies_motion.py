@@ -85,9 +85,10 @@ def test_free_trees_keep_their_momenta(seed, kinds):
     model = random_tree(seed, 4, kinds, rooted=False, gravity=False, particles=False, soft=False).finalize(
         dtype=sim.float64
     )
-    state = model.state()
-    final = sim.rollout(sim.SolverXPBD(model, iterations=2), state, 1000, 1 / 240).final
-    assert energy(final) == pytest.approx(energy(state), rel=0.5)  # the start's velocities are none of the joints'
+    state, solver = model.state(), sim.SolverXPBD(model, iterations=2)
+    first = sim.rollout(solver, state, 1, 1 / 240).final  # with it end velocities that are none of the joints'
+    final = sim.rollout(solver, state, 1000, 1 / 240).final
+    assert 0.75 < energy(final) / energy(first) < 1.01  # two sweeps leave some of those for later steps
     for found, began in zip(momenta(final), momenta(state), strict=True):
         np.testing.assert_allclose(found, began, atol=1e-12)
     np.testing.assert_allclose(np.linalg.norm(final.body_q.numpy()[:, 3:], axis=1), 1, rtol=1e-15)
