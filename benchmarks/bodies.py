@@ -27,9 +27,7 @@ def rod(segments: int, requires_grad: bool = False) -> sim.Model:
     return b.finalize(dtype=sim.float64, requires_grad=requires_grad)
 
 
-def pendulums(
-    links: int, worlds: int, requires_grad: bool = False, real: type[sim.float64] = sim.float64
-) -> sim.Model:
+def pendulums(links: int, worlds: int, requires_grad: bool = False, real: type[sim.float64] = sim.float64) -> sim.Model:
     """Each a row of links with ball joints."""
     b, length = sim.ModelBuilder(gravity=(0, -9.81, 0)), 1.0 / links
     inertia = np.array([0.1, 1.0, 1.0]) * length**2 / (12 * links)
