@@ -48,7 +48,7 @@ class SolverXPBD(Solver, key="xpbd"):
     start:      the multipliers before the first projection.  "zero": as published.  "elastic": those of the elastic and
                 damping forces at the start of the step, which act on the predicted positions; what is at rest then
                 stays at rest exactly, and solids need far fewer steps (see `sim.constraints.warm_start`).  Contacts
-                begin at zero.
+                and what acts on bodies begin at zero.
     integrator: "euler": implicit Euler, as published; "bdf2": second order, see `sim.solvers.integrators`.
     direction:  along which gradients of C rows without compliance push: those at the start of the step, which conserves
                 energy and momentum ("start", or "joints" for those of joints alone), or those at its end ("end"), as
