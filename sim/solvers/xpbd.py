@@ -185,6 +185,10 @@ class SolverXPBD(Solver, key="xpbd"):
         averaged = [] if self._split is None else self._split.scratch
         return [*super().scratch, *self._friction.scratch, *self._soft.values(), *averaged, *direct]
 
+    def swept_count(self, batch: ConstraintBatch) -> int:
+        """How many constraints of a batch are swept, not solved directly."""
+        return sum(rows.count for rows in self._swept[batch.set.name])
+
     @property
     def sweeps(self) -> int:
         """How often a step goes over all constraints."""
