@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from sim.scene.build.context import BuildContext
+from sim.scene.build.shapes import refuse_surface
 
 TOUCHING = 1e-9
 """Depth [m] below which a point on the surface of a shape is not inside of it."""
@@ -18,6 +19,7 @@ def add_shapes(context: BuildContext) -> None:
         touches = [on for on in entry["touches"] if on in context.groups]
         if not touches:
             continue
+        refuse_surface(context, f"shapes.{name}", entry)
         with context.at(f"shapes.{name}"):
             common = {"compliance": entry["compliance"], "touches": touches, "label": name}
             if "sphere" in entry:
@@ -64,7 +66,8 @@ def _tie(context: BuildContext, name: str, entry: dict[str, Any], points: np.nda
             context.problem(f"{path}.{key}", f"`{key}` of points that a body carries", "remove it: the body moves them")
     bodies = context.bodies.get(entry["to"])
     if bodies is None:
-        context.problem(f"{path}.to", f"`{entry['to']}` is no body", "name a body or a rod")
+        if f"objects.{entry['to']}" not in context.skipped:
+            context.problem(f"{path}.to", f"`{entry['to']}` is no body", "name a body or a rod")
         return
     group, builder = context.groups[entry["on"]], context.builder
     rows = []

@@ -40,6 +40,21 @@ def final_angle(model, seconds: float, dt: float, paths=()):
     return float(out.numpy()[0]), {path: model[path].grad.numpy().copy() for path in paths}
 
 
+@pytest.mark.parametrize(("spin", "sign"), [(3.0, -1.0), (-3.0, 1.0), (0.0, 0.0)])
+def test_friction_that_is_given_as_0_has_a_gradient(spin, sign):
+    # h^2 (1 + ... + 4) tau / I after 4 steps, against the motion; what is at rest stays at rest
+    angle, by = final_angle(wheel(0.05, spin, friction=0.0), 0.04, 0.01, ("hinge.friction",))
+    assert by["hinge.friction"][0] == pytest.approx(sign * 10 * 1e-4 / 0.05, rel=1e-9, abs=0.0)
+    assert angle == pytest.approx(0.04 * spin)
+
+
+def test_a_damping_that_is_given_as_0_has_a_gradient():
+    # viscous friction slows each step down by h kd / I of its speed
+    angle, by = final_angle(wheel(0.05, 1.0, target_kd=0.0), 0.04, 0.01, ("hinge.target_kd",))
+    assert by["hinge.target_kd"][0] == pytest.approx(-10 * 1e-4 / 0.05, rel=1e-9)
+    assert list(wheel(0.05).constraint_sets) == ["revolute@wa"]
+
+
 def test_a_drive_pulls_with_its_effort_limit_at_most():
     # at its limit: a constant torque, angle = tau t^2 / (2 I)
     model = wheel(0.05, target_ke=1e4, target_pos=3.0, effort_limit=0.2)
