@@ -194,8 +194,8 @@ reaches the goal. What follows from it: `docs/decisions/19-defaults.md`.
 
 ## Bodies, joints and rods beside closed forms
 
-Values in SI units and their derivatives, those of the tape, beside what is exact, which, where the case does not say, is
-in `tests/tools/closed_forms` (`python scripts/make_closed_forms.py` writes the table, a test keeps it). Rods are off by
+Values in SI units and their derivatives, those of the tape, beside what is exact: where the case does not say, see
+`tests/tools/closed_forms` (`python scripts/make_closed_forms.py` writes the table, a test keeps it). Rods are off by
 the squares of their segments' lengths, pendulums and free bodies by the square of the step, what is elastic by the
 step's own damping.
 

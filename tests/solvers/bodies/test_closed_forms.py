@@ -32,6 +32,7 @@ def test_the_table_has_all_cases():
     assert list(TABLE) == list(CASES)
 
 
+@pytest.mark.slow
 def test_a_cantilever_converges_with_the_square_of_its_segments():
     """D1: of 10 and of 20 segments."""
     exact = np.array(elastica(1.0))

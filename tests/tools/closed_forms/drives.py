@@ -82,6 +82,7 @@ def stopped_wheel() -> list[Figure]:
     "2 kHz",
     2e-3,
     5e-3,
+    slow=True,
 )
 def two_wheels() -> list[Figure]:
     at = {"ke": 30.0, "I1": 0.02, "I2": 0.05}
@@ -112,6 +113,7 @@ def two_wheels() -> list[Figure]:
     "400 Hz, direct",
     1e-9,
     1e-8,
+    slow=True,
 )
 def four_bar() -> list[Figure]:
     """Exact: the loop closes, |crank + coupler| = |ground + rocker| (F. Freudenstein, 1954)."""

@@ -73,7 +73,14 @@ def loaded_rod(n: int, load: float) -> list[Figure]:
     return figures
 
 
-@case("D1", "A cantilever with a load at its end, F L^2 / E I = 1 (Euler's elastica)", "40 segments", 1e-3, 2e-3)
+@case(
+    "D1",
+    "A cantilever with a load at its end, F L^2 / E I = 1 (Euler's elastica)",
+    "40 segments",
+    1e-3,
+    2e-3,
+    slow=True,
+)
 def cantilever() -> list[Figure]:
     return loaded_rod(40, 1.0)
 
@@ -97,7 +104,14 @@ def sag(load: float) -> tuple[float, float, float]:
     return float(x), float(y), float(angle)
 
 
-@case("D2", "A cantilever under its weight, w L^3 / E I = 4", "40 segments", 1e-3, 2e-3)
+@case(
+    "D2",
+    "A cantilever under its weight, w L^3 / E I = 4",
+    "40 segments",
+    1e-3,
+    2e-3,
+    slow=True,
+)
 def heavy_cantilever() -> list[Figure]:
     n, density, radius = 40, 1000.0, 0.005
     bend = density * np.pi * radius**2 * G / 4
@@ -214,7 +228,14 @@ def catenary(span: float, length: float) -> float:
     return float(a * (np.cosh(span / (2 * a)) - 1))
 
 
-@case("D5", "A cable of 1.2 m hangs between places 1 m apart: its sag", "40 segments", 1e-3, 5e-3)
+@case(
+    "D5",
+    "A cable of 1.2 m hangs between places 1 m apart: its sag",
+    "40 segments",
+    1e-3,
+    5e-3,
+    slow=True,
+)
 def hanging_cable() -> list[Figure]:
     n, length, span = 40, 1.2, 1.0
     # the arc of a circle of n chords: it comes to rest by the viscosity of its bending, whose stiffness is nothing
