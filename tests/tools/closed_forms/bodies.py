@@ -246,6 +246,7 @@ def precession() -> list[Figure]:
     "3840 Hz",
     1e-3,
     5e-3,
+    slow=True,
 )
 def nutation() -> list[Figure]:
     """Exact: u = cos(tilt) between two roots of a cubic, the period by an elliptic integral (H. Goldstein, "Classical
