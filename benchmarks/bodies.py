@@ -25,7 +25,7 @@ import sim
 
 STEPS, DT = 50, 1 / 2400
 LINKS, SECONDS = 10, 1.0
-RATES, ERRORS = (60, 120, 240, 480, 960, 1920), (1e-2, 1e-3, 1e-4)
+RATES, ERRORS = (60, 90, 120, 240, 480, 960, 1920), (1e-1, 1e-2, 1e-3, 1e-4)
 
 
 def rod(segments: int, requires_grad: bool = False) -> sim.Model:
@@ -118,9 +118,14 @@ def ours(worlds: int) -> list[Engine]:
 
 def at_error(error: float, measured: Sequence[tuple[float, float]]) -> float:
     """Seconds for an error, from pairs of errors and seconds by rising rate; NaN where no rate has it."""
-    for (e_0, c_0), (e_1, c_1) in zip(measured, measured[1:], strict=False):
-        if e_0 >= error >= e_1 and math.isfinite(e_0):
-            return math.exp(np.interp(-math.log(error), np.negative(np.log([e_0, e_1])), np.log([c_0, c_1])))
+    coarser = (math.inf, 0.0)
+    for e, seconds in measured:
+        if e <= error:
+            if math.isinf(coarser[0]):  # the first that did not fail is better than asked for
+                return seconds
+            between = (math.log(coarser[0] / error)) / math.log(coarser[0] / e)
+            return coarser[1] * (seconds / coarser[1]) ** between
+        coarser = e, seconds
     return math.nan
 
 
