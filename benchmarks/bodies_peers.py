@@ -77,6 +77,7 @@ def _mujoco(links: int, worlds: int) -> list[Engine]:
     """One pendulum, whose data stay in the cache, stepped by a loop in C: a thousand one after the other cost more."""
     import mujoco
 
+    mujoco.set_mju_user_warning(lambda _: None)  # of runs that fail: else it writes a file
     length, (a, b, c) = 1 / links, link_inertia(links)
 
     def model(rate: int, integrator: str) -> Any:
