@@ -169,7 +169,7 @@ in the step. What is identified with it does not depend on iterations or on the 
 not depend on the step; its dissipation is that of its `integrator`, above. Multipliers of positive compliance are
 eliminated, those of rigid constraints and contacts without compliance (by active set) are unknowns. The gradient of a
 step is one linear solve with the matrix of the solution, without any of the iterations (a third of the time of the step
-and about two states of memory: `benchmarks/newton.py`); a step that has not converged has none. Sheets that fold
+and about two states of memory: `benchmarks/implicit.py`); a step that has not converged has none. Sheets that fold
 about a ball, strips that buckle, and bodies that begin flat, reflected or at random converge too, a crumpled sheet in
 some sixty iterations; `bend`, which jumps where a hinge folds over, need not. It is for reference:
 some thousand points, on the CPU, in float64. XPBD at steps at which it leaves nothing over agrees to 1e-3 of the size
