@@ -107,7 +107,7 @@ class SolverXPBD(Solver, key="xpbd"):
         self._bounds = leading_parts(self.batches) if self.start == "elastic" else {}
         for batch in self.batches:
             c, damped, slots = batch.set.constraint, batch.set.damping is not None, batch.set.slots
-            begin = self._begins(batch)
+            begin = self.begins(batch)
             on_slots = not slots.only_particles or (begin and not c.unilateral)
             for disjoint in (False, True):
                 for first in (False, True):
@@ -136,7 +136,7 @@ class SolverXPBD(Solver, key="xpbd"):
                 "Choose `order: colored`",
             )
 
-    def _begins(self, batch: ConstraintBatch) -> bool:
+    def begins(self, batch: ConstraintBatch) -> bool:
         """Are the directions of the rigid rows of these constraints those at the start of a step?"""
         chosen = batch.set.constraint.from_start if self.direction == "joints" else self.direction == "start"
         return chosen and not self._no_bodies()
@@ -145,7 +145,7 @@ class SolverXPBD(Solver, key="xpbd"):
         super()._own_scratch()
         model, averaged = self.model, self.order == "jacobi"
         direct = direct_rows(self.batches, self.direct)
-        self._direct = direct_systems(model, self.batches, direct, self._begins)
+        self._direct = direct_systems(model, self.batches, direct, self.begins)
         self._swept = {b.set.name: list(b.colors_without(rows)) for b, rows in zip(self.batches, direct, strict=True)}
         kind = vector(3, model.dtype)
         self._correction = zeros(model.particle_count, kind, model.device, model.requires_grad) if averaged else None
