@@ -56,7 +56,7 @@ def joint_errors(solver: Solver, poses: State | array) -> JointErrors:
     if host.shape[1] != model.body_count:
         raise SolverError(f"these are poses of {host.shape[1]} bodies, and the model has {model.body_count}")
     model.refresh()
-    holds = _rigid(model)
+    holds = rigid_joints(model)
     rigid = holds.any(axis=1)
     if not rigid.any():
         return JointErrors(0.0, 0.0, 0.0, 0.0, "", 0.0)
@@ -102,7 +102,7 @@ def _advice(solver: Solver, found: JointErrors) -> str:
     )
 
 
-def _rigid(model: Model) -> np.ndarray:
+def rigid_joints(model: Model) -> np.ndarray:
     """(joints, 2) bool: of which rows without compliance hold the lengths, and the angles."""
     out = np.zeros((model.joint_count, 2), bool)
     for number, (label, joint) in enumerate(model.joints.items()):

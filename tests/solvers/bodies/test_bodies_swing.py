@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import sim
+from sim.solvers.mechanisms.growth import sweep_growth
 from sim.solvers.mechanisms.swing import fastest_swing
 
 G = 9.81
@@ -53,3 +54,32 @@ def test_a_run_that_breaks_down_says_from_where_on():
         sim.NonFiniteState, match=r"in step \d+ .*; from step \d on 'joint\d' pulls 'link\d' .* substeps"
     ):
         sim.rollout(sim.SolverXPBD(model, direct=list(model.joints)), state, 200, 1 / 60)
+
+
+# ------------------------------------------------------------------------------------------ joints that meet
+def star(arms, hub, dtype=sim.float64):
+    """Arms of 1 kg around a body, on ball joints, that fly freely."""
+    builder = sim.ModelBuilder(gravity=(0, 0, 0))
+    middle = builder.add_body(mass=hub, inertia=(0.02 * hub,) * 3, label="hub", spin=(0.3, 0.5, 1.0))
+    for k in range(arms):
+        along = np.array([np.cos(2 * np.pi * k / arms), np.sin(2 * np.pi * k / arms), 0.3])
+        arm = builder.add_body(tuple(0.4 * along), 1.0, (0.01, 0.02, 0.02), spin=(0.3 * k, 0.1, 0.2))
+        builder.add_joint_ball(middle, arm, *builder.joint_frames(middle, arm, 0.2 * along))
+    return builder.finalize(dtype=dtype)
+
+
+@pytest.mark.parametrize(("arms", "hub", "iterations", "grows"), [
+    (3, 0.1, 1, False), (4, 0.1, 1, True), (4, 0.1, 2, False),
+    (6, 0.3, 1, True), (6, 0.3, 3, False), (6, 0.03, 3, True),
+])  # fmt: skip
+def test_sweeps_over_joints_that_meet_grow_as_is_said(arms, hub, iterations, grows):
+    model = star(arms, hub)
+    growth, where = sweep_growth(sim.SolverXPBD(model, iterations=iterations))
+    assert (growth > 0.0, where) == ((True, "hub") if grows else (False, ""))
+    assert sweep_growth(sim.SolverXPBD(model, direct=list(model.joints), iterations=iterations)) == (0.0, "")
+
+
+def test_joints_whose_sweeps_gain_energy_are_told_of_before_a_run():
+    model = star(6, 0.3)
+    with pytest.warns(sim.NumericsWarning, match="meet at 'hub' may gain 11 % in every step .* take 2, or"):
+        sim.rollout(sim.SolverXPBD(model), model.state(), 1, 1 / 240)
