@@ -38,10 +38,12 @@ from sim.geometry.tetrahedra import tet_quality as tet_quality
 from sim.geometry.tetrahedra import tet_surface as tet_surface
 from sim.geometry.tetrahedra import tet_volumes as tet_volumes
 from sim.geometry.tetrahedra import with_elements as with_elements
+from sim.geometry.topology import SolidMoments as SolidMoments
 from sim.geometry.topology import Topology as Topology
 from sim.geometry.topology import check_cloth as check_cloth
 from sim.geometry.topology import cloth_problems as cloth_problems
 from sim.geometry.topology import mesh_topology as mesh_topology
+from sim.geometry.topology import solid_moments as solid_moments
 from sim.geometry.transforms import IDENTITY_TURN as IDENTITY_TURN
 from sim.geometry.transforms import UNPLACED as UNPLACED
 from sim.geometry.transforms import Placed as Placed

@@ -152,6 +152,49 @@ def _pieces(count: int, edges: np.ndarray, triangles: np.ndarray) -> np.ndarray:
     return piece
 
 
+@dataclass(frozen=True)
+class SolidMoments:
+    """Of what a closed surface encloses, at density one: volume [m^3], centre (3,) [m], and the integral (3, 3) of
+    x x^T about the centre [m^5]."""
+
+    volume: float
+    centre: np.ndarray
+    second: np.ndarray
+
+
+def solid_moments(positions: ArrayLike, triangles: ArrayLike) -> SolidMoments:
+    """Sums over the tetrahedra between a point and the triangles, which look outward.
+
+    Raises GeometryError where the surface is not closed, not wound alike, or looks inward.
+    """
+    x, tri = np.asarray(positions, np.float64).reshape(-1, 3), np.asarray(triangles, np.int64).reshape(-1, 3)
+    sides = np.stack([tri, np.roll(tri, -1, axis=1)], axis=2).reshape(-1, 2)
+    ways, uses = np.unique(sides, axis=0, return_counts=True)
+    keys = ways @ [len(x), 1]
+    single = ~np.isin(ways @ [1, len(x)], keys)
+    if (uses > 1).any():
+        what = f"the surface is wound both ways: {int((uses > 1).sum())} of its edges are run twice in one direction"
+        raise GeometryError(what, "Let all triangles look outward (recalculate normals in a mesh editor)")
+    if single.any():
+        raise GeometryError(
+            f"the surface is not closed: {int(single.sum())} of its edges have a triangle on one side only",
+            "Close its holes in a mesh editor, or merge points that stand twice",
+        )
+    middle = x[np.unique(tri)].mean(axis=0)
+    a, b, c = np.moveaxis(x[tri] - middle, 1, 0)
+    six = np.einsum("td,td->t", a, np.cross(b, c))
+    volume = float(six.sum() / 6.0)
+    if volume <= 0.0:
+        raise GeometryError(
+            f"the surface encloses a volume of {volume:.3g} m^3: it looks inward, or is flat",
+            "Turn its triangles round (flip normals in a mesh editor)",
+        )
+    first = np.einsum("t,td->d", six, a + b + c) / 24.0 / volume
+    # of a tetrahedron with a corner at the origin: V / 20 (a a + b b + c c + s s), s the sum of the others
+    spread = sum(np.einsum("t,ti,tj->ij", six, v, v) for v in (a, b, c, a + b + c)) / 120.0
+    return SolidMoments(volume, middle + first, spread - volume * np.outer(first, first))
+
+
 def cloth_problems(topology: Topology) -> list[GeometryError]:
     """Everything that makes a mesh unfit for a cloth, each with what to do; empty for a good one."""
     problems = []

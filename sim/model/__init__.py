@@ -12,11 +12,9 @@ from sim.model.fields import STATE_FIELDS as STATE_FIELDS
 from sim.model.fields import Field as Field
 from sim.model.groups import Attachment as Attachment
 from sim.model.groups import BodyGroup as BodyGroup
+from sim.model.groups import CollisionShape as CollisionShape
 from sim.model.groups import Group as Group
 from sim.model.groups import Joint as Joint
-from sim.model.groups import Plane as Plane
-from sim.model.groups import Shape as Shape
-from sim.model.groups import Sphere as Sphere
 from sim.model.kinematics import eval_fk as eval_fk
 from sim.model.kinematics import eval_ik as eval_ik
 from sim.model.materials import Materials as Materials

@@ -43,6 +43,10 @@ JOINT_KINDS = "revolute", "prismatic", "ball", "fixed", "distance", "free"
 REVOLUTE, PRISMATIC, BALL, FIXED, DISTANCE, FREE = range(len(JOINT_KINDS))
 """Kinds of joints, in the order of their numbers in `joint_kind`."""
 
+PLANE, SPHERE, CAPSULE, CYLINDER, BOX, MESH = 1, 3, 4, 6, 7, 8
+SHAPE_TYPES = {"plane": PLANE, "sphere": SPHERE, "capsule": CAPSULE, "cylinder": CYLINDER, "box": BOX, "mesh": MESH}
+"""Kinds of shapes, and their numbers in `shape_type`: those of Newton's `GeoType`."""
+
 MODEL_FIELDS: tuple[Field, ...] = (
     Field("particle_q", ("particles",), "vec3", "m", "initial positions; derived from `<label>.position`"),
     Field("particle_qd", ("particles",), "vec3", "m/s", "initial velocities; derived from `.velocity` and `.spin`"),
@@ -86,6 +90,18 @@ MODEL_FIELDS: tuple[Field, ...] = (
           "what is added to the target then; derived from `<label>.target_keys`"),
     Field("body_joint_offset", ("bodies + 1",), "int", "", "joints of body i: [i] to [i + 1] of `body_joint`"),
     Field("body_joint", ("joint ends",), "int", "", "2 j where it is the child of joint j, 2 j + 1 where the parent"),
+    Field("shape_type", ("shapes",), "int", "",
+          "number in `SHAPE_TYPES`; shapes in the order they were added in, of each one those of all worlds"),
+    Field("shape_body", ("shapes",), "int", "", "body, -1 the world"),
+    Field("shape_transform", ("shapes",), "transform", "m",
+          "pose in the frame of the body; the free side of a plane is along z, round things are about z; from "
+          "`<label>.at`, of shapes in the world `.center`, `.point`, `.normal`"),
+    Field("shape_scale", ("shapes",), "vec3", "m",
+          "half lengths of a box; radius and half height of what is round; factors of a mesh; width and length of a "
+          "plane as drawn; from `<label>.half`, `.radius`, `.half_height`, `.scale`"),
+    Field("shape_density", ("shapes",), "real", "kg/m^3", "from `<label>.density` or `.mass`; 0 where it adds none"),
+    Field("shape_material_mu", ("shapes",), "real", "", "coefficient of friction; from `<label>.mu`"),
+    Field("shape_material_restitution", ("shapes",), "real", "", "from `<label>.restitution`"),
     Field("tri_indices", ("triangles", 3), "int", "", "points of the triangles"),
     Field("tri_air_normal", ("triangles",), "real", "", "drag coefficient across; derived from `<label>.air.normal`"),
     Field("tri_air_tangential", ("triangles",), "real", "", "along the triangle; from `<label>.air.tangential`"),

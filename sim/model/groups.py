@@ -1,4 +1,4 @@
-"""What the `add_*` methods return and a model lists: groups of points, shapes, attachments."""
+"""What the `add_*` methods return and a model lists: groups of points, joints, shapes, attachments."""
 
 from __future__ import annotations
 
@@ -121,30 +121,25 @@ class Joint:
 
 
 @dataclass(frozen=True, eq=False)
-class Sphere:
-    """A ball.  center: (1,) vec3 [m]; radius, compliance: (1,) [m], [m/N]; points: the particles that may touch it."""
+class CollisionShape:
+    """What can be collided with: a shape of a body, or one in the world.
+
+    label: with a body `body.shape`; kind: of `SHAPE_TYPES`; numbers (worlds,): of it among the arrays `shape_*` of the
+    model, in each world; bodies (worlds,): -1 for the world.  values: key -> material value (`radius`, `density`, ...).
+    points: the particles that may touch it; None: so far none do.  surface: of a mesh, before it is scaled, points
+    (n, 3) [m] and triangles (m, 3).
+    """
 
     label: str
-    center: array
-    radius: array
-    compliance: array
-    points: np.ndarray
-    kind: str = "sphere"
+    kind: str
+    numbers: np.ndarray
+    bodies: np.ndarray
+    values: Mapping[str, array]
+    points: np.ndarray | None = None
+    surface: tuple[np.ndarray, np.ndarray] | None = None
 
-
-@dataclass(frozen=True, eq=False)
-class Plane:
-    """A half space.  point: (1,) vec3 [m]; normal: (1,) vec3, to the free side, of any length but zero."""
-
-    label: str
-    point: array
-    normal: array
-    compliance: array
-    points: np.ndarray
-    kind: str = "plane"
-
-
-Shape = Sphere | Plane
+    def __repr__(self) -> str:
+        return f"CollisionShape({self.label!r}, {self.kind})"
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ from sim.model.derived.arrays import ArrayFactory
 from sim.model.derived.derivation import Derivation
 from sim.model.errors import ModelError
 from sim.model.fields import MODEL_FIELDS
-from sim.model.groups import Attachment, BodyGroup, Group, Joint, Shape
+from sim.model.groups import Attachment, BodyGroup, CollisionShape, Group, Joint
 from sim.model.materials import Materials
 from sim.model.state import State
 from sim.model.visuals import Visual
@@ -48,7 +48,7 @@ class Model:
         derivations: Sequence[Derivation],
         constraint_sets: dict[str, ConstraintSet],
         groups: dict[str, Group],
-        shapes: list[Shape],
+        shapes: list[CollisionShape],
         attachments: list[Attachment],
         in_air: bool,
         worlds: int = 1,
@@ -125,6 +125,16 @@ class Model:
     def joint_dof_count(self) -> int:
         """Number of their velocities."""
         return self.joint_target_vel.size
+
+    @property
+    def shape_count(self) -> int:
+        """Number of shapes."""
+        return self.shape_body.size
+
+    @property
+    def shape_label(self) -> list[str]:
+        """The label of each shape; of one in several worlds each time."""
+        return [shape.label for shape in self.shapes for _ in range(self.worlds)]
 
     @property
     def tri_count(self) -> int:
@@ -235,16 +245,15 @@ class Model:
         return Control(self, self.motion_vector, self.joint_target_pos, self.joint_target_vel)
 
     def collide(self, state: State) -> Contacts | None:
-        """The pairs of points and shapes that may touch in this state; None without shapes.
+        """The pairs of particles and shapes that may touch in this state; None where none can.
 
         Shapes are few and fixed so far: all free points that a shape touches are candidates.
         """
         if state.model is not self:
             raise ModelError("collide: the state belongs to another model", "Use a state of this model")
-        if not self.shapes:
-            return None
         free = self.device.numpy(self.particle_free) > 0
-        return Contacts(self, {shape.label: shape.points[free[shape.points]] for shape in self.shapes})
+        touched = {shape.label: shape.points for shape in self.shapes if shape.points is not None}
+        return Contacts(self, {label: points[free[points]] for label, points in touched.items()}) if touched else None
 
     def __repr__(self) -> str:
         sets = ", ".join(f"{s.count} {name}" for name, s in self.constraint_sets.items())

@@ -1,7 +1,8 @@
 """What rigid bodies look like: forms at poses in their frames, each with a surface of triangles.
 
 Physics does not see them.  A form has points (n, 3) [m] and triangles (m, 3), counterclockwise from outside; along a
-sharp edge its points stand twice, so that normals of points are those of the faces.
+sharp edge its points stand twice, so that normals of points are those of the faces.  Shapes are drawn in these forms
+too.
 """
 
 from __future__ import annotations
@@ -117,6 +118,18 @@ class Visual:
         """In the frame of the body."""
         points, triangles = self.form.surface(sides)
         return rotated(self.pose[3:], points) + self.pose[:3], triangles
+
+
+def form_of(kind: str, scale: np.ndarray, surface: Surface | None) -> Form:
+    """What a shape looks like that is not a plane.  kind: of `SHAPE_TYPES`, scale (3,): as in `shape_scale` [m];
+    surface: of a mesh."""
+    x, y, z = scale.tolist()
+    if kind == "mesh":
+        assert surface is not None
+        return MeshForm(surface[0] * scale, surface[1])
+    if kind == "box":
+        return BoxForm((x, y, z))
+    return SphereForm(x) if kind == "sphere" else {"capsule": CapsuleForm, "cylinder": CylinderForm}[kind](x, y)
 
 
 def equal_inertia(mass: float, inertia: np.ndarray) -> tuple[Form, np.ndarray]:

@@ -10,10 +10,11 @@ from sim.constraints.base import Constraint
 from sim.constraints.particles import particle_layout
 from sim.constraints.slots.bodies import frame_wrench, matrix_in_world, point_wrench, seen_from
 from sim.constraints.slots.pattern import WORLD, Slots
+from sim.constraints.slots.rotations import logarithm
 from sim.core.lang.embedding import fields_at, value_and_grad
 from sim.core.lang.frontend.builtins import static
 from sim.core.lang.frontend.function import Function, func
-from sim.core.lang.library.quaternion import quat_rotate, quat_to_matrix, quat_to_rotation_vector
+from sim.core.lang.library.quaternion import quat_rotate, quat_rotate_inv, quat_to_matrix
 from sim.core.lang.library.vector import cross, dot
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, transformation
@@ -56,15 +57,20 @@ def points_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
 
 @memoize
 def seen_points(c: Constraint, slots: Slots, real: Scalar) -> Function:
-    """As `points_of`; of two frames the second as the first sees it, which is what C takes."""
+    """As `points_of`; what a frame sees as it sees it, which is what C takes."""
     points_at = points_of(c, slots, real)
 
     @func
-    def seen(x, poses, placing):
+    def frame_seen(x, poses, placing):
         a, b = points_at(x, poses, placing)
         return seen_from(a, b)
 
-    return seen if c.frames else points_at
+    @func
+    def point_seen(x, poses, placing):
+        a, b = points_at(x, poses, placing)
+        return quat_rotate_inv(a.q, b - a.p)
+
+    return {(): points_at, (0,): point_seen, (0, 1): frame_seen}[c.frames]
 
 
 @memoize
@@ -116,7 +122,26 @@ def rows_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
         C, J = evaluate(seen, parameters)
         return C, [at_frames(frame_wrench(J[r], axes, seen), b.p, poses) for r in static(rows)]
 
-    return rows_at_frames if c.frames else rows_at_points
+    @func
+    def pulled(g, force, place, center):
+        """Force and torque on body g of a force on what a frame sees, and the opposite on the frame at that place."""
+        force, torque = point_wrench(force, place, center)
+        if first[g]:
+            return -force, -torque
+        return force, torque
+
+    @func
+    def seen_by_frame(force, place, poses):
+        on = [pulled(static(g), force, place, poses[g][0]) for g in static(bodies)]
+        return [force for _ in static(particles)] + [on[k // 2][k % 2] for k in static(range(2 * len(of_body)))]
+
+    @func
+    def rows_seen(x, poses, placing, parameters):
+        a, b = points_at(x, poses, placing)
+        C, J = evaluate(quat_rotate_inv(a.q, b - a.p), parameters)
+        return C, [seen_by_frame(quat_rotate(a.q, J[r]), b, poses) for r in static(rows)]
+
+    return {(): rows_at_points, (0,): rows_seen, (0, 1): rows_at_frames}[c.frames]
 
 
 @func
@@ -231,8 +256,7 @@ def linearization_of(c: Constraint, slots: Slots, real: Scalar, damped: bool, st
             D = [between(G_0[i], G[i], elastic_share(alpha[i], own[i])) for i in static(range(m))]
         if slowed:  # how far all has come since the step began
             since = [displacement(of_p[p], x_ref[p_k[p]]) for p in static(range(n_particles))] + [
-                dx_b[k // 2] if k % 2 == 0 else quat_to_rotation_vector(turn_b[k // 2])
-                for k in static(range(2 * n_bodies))
+                dx_b[k // 2] if k % 2 == 0 else logarithm(turn_b[k // 2]) for k in static(range(2 * n_bodies))
             ]
         terms = []
         for i in static(range(m)):

@@ -11,7 +11,17 @@ from sim.core.runtime.arrays.array import array
 from sim.geometry import rotated
 from sim.io import Rigid
 from sim.model import BodyGroup, ConstraintSet, Model
-from sim.model.visuals import BoxForm, CapsuleForm, CylinderForm, Form, SphereForm, Surface, equal_inertia
+from sim.model.visuals import (
+    BoxForm,
+    CapsuleForm,
+    CylinderForm,
+    Form,
+    SphereForm,
+    Surface,
+    Visual,
+    equal_inertia,
+    form_of,
+)
 
 LEAST_MARK, LARGEST_MARK, PROTRUDING = 0.1, 0.35, 1.25
 """Of the radius of a joint's mark: parts of half of the length of its body, and of half of the thickness, where this
@@ -33,9 +43,12 @@ ALONG_X = np.array([[0.0, 0, 1], [1, 0, 0], [0, 1, 0]])
 
 
 def rigid_bodies(model: Model) -> list[Rigid]:
-    """What is drawn on the bodies of each object, and what stands in the world."""
+    """What is drawn on the bodies of each object, and what stands in the world: visuals, else shapes, else a body of
+    equal inertia.  Planes, and balls that particles touch, are no bodies."""
     seen: dict[int, list[Surface]] = {}
     for visual in model.visuals:
+        seen.setdefault(visual.body, []).append(visual.surface(_sides(model)))
+    for visual in _shapes(model, {visual.body for visual in model.visuals}):
         seen.setdefault(visual.body, []).append(visual.surface(_sides(model)))
     plain = iter(_plain(model, [k for k in range(model.body_count) if k not in seen]))
     for k in range(model.body_count):
@@ -43,6 +56,19 @@ def rigid_bodies(model: Model) -> list[Rigid]:
             seen[k] = [next(plain)]
     out = [_surfaces(name, [(k, s) for k in g.bodies.tolist() for s in seen[k]]) for name, g in model.bodies.items()]
     return [*out, _surfaces("world", [(-1, s) for s in seen[-1]])] if -1 in seen else out
+
+
+def _shapes(model: Model, drawn: set[int]) -> list[Visual]:
+    """Shapes as they are now, of bodies on which nothing is `drawn`, and those in the world that particles go
+    through."""
+    poses, scales = _host(model.shape_transform), _host(model.shape_scale)
+    return [
+        Visual(int(body), poses[k], form_of(shape.kind, scales[k], shape.surface))
+        for shape in model.shapes
+        if shape.kind != "plane" and shape.points is None
+        for k, body in zip(shape.numbers.tolist(), shape.bodies, strict=True)
+        if body < 0 or body not in drawn
+    ]
 
 
 def body_labels(model: Model) -> list[str]:

@@ -12,7 +12,6 @@ from sim.identify.losses.terms.base import trajectory_terms
 from sim.identify.problem import Problem
 from sim.identify.report.rigid import body_labels, joined, joint_marks, rigid_bodies
 from sim.io import COLORS, Body, Layer, Recording, Rigid, Scenery, Shape, Take, Tint, body, rigid_layer
-from sim.model import Sphere
 
 Simulations = Mapping[str, Simulation]
 
@@ -181,7 +180,7 @@ def _rigid(problem: Problem, x: np.ndarray | None, e: Experiment) -> tuple[list[
     """What is drawn on bodies, and marks of joints, with the values of an experiment at coordinates x (default: the
     start)."""
     model = problem.model
-    if not model.body_count and not model.visuals:
+    if not model.body_count and not model.visuals and all(s.points is not None for s in model.shapes):
         return [], None
     with problem.holding(problem.start if x is None else x, e):
         rigid = rigid_bodies(model)
@@ -244,8 +243,8 @@ def _shapes(problem: Problem, settings: Mapping[str, np.ndarray]) -> list[Shape]
         return settings.get(path, problem.model[path].numpy())[0]
 
     out = []
-    for shape in problem.model.shapes:
-        if isinstance(shape, Sphere):
+    for shape in (s for s in problem.model.shapes if s.points is not None):
+        if shape.kind == "sphere":
             center, radius = value(f"{shape.label}.center"), value(f"{shape.label}.radius")
             # A little smaller: chords between points that touch the sphere would run inside of it and flicker.
             out.append(Shape("sphere", center.tolist(), radius=0.985 * float(radius), name=shape.label))

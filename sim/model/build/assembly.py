@@ -14,12 +14,16 @@ from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.devices.device import DeviceLike, get_device
 from sim.model.build import checks
-from sim.model.build.blocks import AttachmentBlock, ConstraintBlock, LoadBlock, PointBlock, ShapeBlock
+from sim.model.build.blocks import AttachmentBlock, ConstraintBlock, LoadBlock, PointBlock
 from sim.model.build.bodies import BodyBlock, SiteBlock, derive_bodies
 from sim.model.build.joints.blocks import JointBlock
 from sim.model.build.joints.derive import derive_joints, joint_arrays, listed_joints
+from sim.model.build.joints.starts import derive_starts
 from sim.model.build.merge import Movers, build_set, unmeasured
 from sim.model.build.motions import Moved, derive_motions, first_groups, motion_arrays
+from sim.model.build.rigid.inertia import OfShapes
+from sim.model.build.shapes.blocks import ShapeBlock
+from sim.model.build.shapes.derive import listed_shapes, shape_arrays
 from sim.model.build.worlds import (
     Numbering,
     copied_attachment,
@@ -27,7 +31,6 @@ from sim.model.build.worlds import (
     copied_group,
     copied_load,
     copied_points,
-    copied_shape,
     copied_sites,
     copied_visual,
 )
@@ -38,12 +41,11 @@ from sim.model.derived.kernels import kernels
 from sim.model.derived.measure import measure_rest
 from sim.model.errors import ModelError
 from sim.model.fields import MODEL_FIELDS, allocate
-from sim.model.groups import NO_EDGES, NO_TETS, NO_TRIANGLES, Attachment, Group, Plane, Shape, Sphere
+from sim.model.groups import NO_EDGES, NO_TETS, NO_TRIANGLES, Attachment, Group
 from sim.model.materials import Materials
 from sim.model.model import Model
 from sim.model.visuals import Visual
 
-_CONTACTS = {"sphere": "contact_sphere", "plane": "contact_plane"}
 _HELD = "(mass 0)"  # label of the attachment of points without mass; no label of a user has parentheses and a blank
 
 
@@ -95,7 +97,7 @@ class ModelParts:
             groups,
             [copied_points(b, groups[b.group.name], worlds) for b in self.points],
             [copied_constraints(b, number, number_bodies) for b in self.constraints],
-            [copied_shape(b, worlds) for b in self.shapes],
+            [b.copied(number_bodies, worlds) for b in self.shapes],
             [copied_attachment(b, number) for b in self.attachments],
             [copied_load(b, number) for b in self.loads],
             worlds,
@@ -121,6 +123,7 @@ def assemble(parts: ModelParts, device: DeviceLike, requires_grad: bool, dtype: 
 def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
     if not parts.points and not parts.bodies:
         raise ModelError("the model has no points and no bodies", "Add particles, a cloth or a body before finalize")
+    _check_weights(parts)
     positions = [block.base + per_element(block.position, len(block.base)) for block in parts.points]
     position = np.concatenate([np.zeros((0, 3)), *positions])
     mass = np.concatenate([np.zeros(0), *(block.mass for block in parts.points)])
@@ -139,24 +142,25 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
     if in_wind:
         materials.add("wind", parts.wind[None])
         materials.add("air_density", np.array([parts.air_density]))
-    shapes = {block.label: _touched(block, parts) for block in parts.shapes}
+    touched = {block.label: _touched(block, parts) for block in parts.shapes if block.contact}
     blocks = [
         *parts.constraints,
         *_attachment_blocks(attachments, position),
-        *_contact_blocks(parts.shapes, shapes, parts.points),
+        *_contact_blocks(parts.shapes, touched, _thickness(parts.points)),
     ]
     movers = Movers.over(free, bodies_free)
     own = {name: make.zeros(len(bodies_free), kind) for name, kind in (("body_com", vector(3, make.real)),)}
     sets = _build_sets(blocks, movers, materials, make, own, parts.worlds)
     counts, values = _geometry(parts, attachments, movers, sets)
     more_counts, of_joints = joint_arrays(parts.joints, parts.worlds, counts["bodies"])
-    counts, values = counts | more_counts, values | of_joints
+    shape_counts, of_shapes = shape_arrays(parts.shapes)
+    counts, values = counts | more_counts | shape_counts, values | of_joints | of_shapes
     arrays = allocate(MODEL_FIELDS, counts, values, make.real, make.device, make.requires_grad)
     arrays |= own
     moves = any(block.displaced for block in attachments)
     placed = make.zeros(len(free), vector(3, make.real)) if moves else arrays["particle_q"]
     derivations = [
-        *derive_bodies(parts.bodies, arrays, materials, make),
+        *derive_bodies(parts.bodies, parts.shapes, arrays, materials, make),
         *_masses(parts.points, parts.loads, arrays, materials, make),
         *_placements(parts.points, placed, arrays["particle_qd"], arrays["particle_free"], materials, make),
         *_displaced(attachments, placed, arrays["particle_q"], materials, make),
@@ -166,6 +170,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         *derive_motions([*attachments, *parts.moved_bodies], arrays["motion_vector"], materials, make),
         *(d for s in sets.values() for d in s.derivations),
         *derive_joints(parts.joints, parts.worlds, arrays, of_joints, materials, make),
+        *derive_starts(parts.joints, parts.worlds, arrays, of_joints, materials, make),
     ]
     model = Model(
         make,
@@ -174,7 +179,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         derivations,
         constraint_sets={name: s for name, s in sets.items() if s.count},
         groups=dict(parts.groups),
-        shapes=[_shape(block, shapes[block.label], materials) for block in parts.shapes],
+        shapes=listed_shapes(parts.shapes, touched, materials),
         attachments=[Attachment(b.label, b.points, b.pinned, len(b.motions)) for b in attachments],
         in_air=any(block.drag is not None for block in parts.points),
         worlds=parts.worlds,
@@ -393,26 +398,32 @@ def _touched(shape: ShapeBlock, parts: ModelParts) -> np.ndarray:
 
 
 def _contact_blocks(
-    shapes: Sequence[ShapeBlock], touched: Mapping[str, np.ndarray], points: Sequence[PointBlock]
+    blocks: Sequence[ShapeBlock], touched: Mapping[str, np.ndarray], thickness: np.ndarray
 ) -> list[ConstraintBlock]:
-    thickness = _thickness(points)
-    return [
-        ConstraintBlock(s.label, s.label, REGISTRY[_CONTACTS[s.kind]], touched[s.label][:, None],
-                        np.ones(len(touched[s.label])), s.values,
-                        constants={"thickness": thickness[touched[s.label]]}, directions=("normal",))
-        for s in shapes
-    ]  # fmt: skip
+    """The contact of particles with shapes.  touched: label -> particles; thickness: of all particles [m]."""
+    out = []
+    for s in (block for block in blocks if block.contact):
+        constraint, points = REGISTRY[s.contact], touched[s.label]
+        values = {key: s.values[key] for key in ("compliance", *constraint.parameters) if key in s.values}
+        out.append(ConstraintBlock(s.label, s.label, constraint, points[:, None], np.ones(len(points)), values,
+                                   constants={"thickness": thickness[points]}, directions=("normal",)))  # fmt: skip
+    return out
+
+
+def _check_weights(parts: ModelParts) -> None:
+    """Raises where a body that should move has no mass."""
+    for block in parts.bodies:
+        if isinstance(block.inertia, OfShapes) and not (block.weighed or block.held):
+            raise ModelError(
+                f"the body {block.label!r} has no mass",
+                "Give it mass and inertia, or shapes with a density; mass=0 or held=True hold it",
+            )
+        if block.motions and block.free.any():
+            raise ModelError("motion of a body that is free", "Hold it: held=True")
 
 
 def _thickness(blocks: Sequence[PointBlock]) -> np.ndarray:
     return np.concatenate([np.zeros(0), *(np.full(b.group.count, b.thickness) for b in blocks)])
-
-
-def _shape(block: ShapeBlock, points: np.ndarray, materials: Materials) -> Shape:
-    values = {key: materials[f"{block.label}.{key}"] for key in block.values}
-    if block.kind == "sphere":
-        return Sphere(block.label, values["center"], values["radius"], values["compliance"], points)
-    return Plane(block.label, values["point"], values["normal"], values["compliance"], points)
 
 
 # ------------------------------------------------------------------------------------------ constraints

@@ -14,6 +14,8 @@ from sim.core.runtime.arrays.array import array
 from sim.model.build import checks
 from sim.model.build.motions import Motion
 from sim.model.build.rigid.inertia import Inertia
+from sim.model.build.shapes.blocks import ShapeBlock
+from sim.model.build.shapes.derive import derive_shapes, derive_weights
 from sim.model.derived.arrays import ArrayFactory, source_of
 from sim.model.derived.body_kernels import body_derivations
 from sim.model.derived.derivation import Derivation, broadcast
@@ -28,6 +30,7 @@ class BodyBlock:
 
     base (n, 7): poses of their origins before `position` and `rotation` (1, 3); velocity of the centre of mass, spin
     (., 3): one for all, one for each world or one for each body.  held: they do not move, but by their motions.
+    weighed: shapes add to their mass.
     """
 
     group: BodyGroup
@@ -39,6 +42,7 @@ class BodyBlock:
     rotation: np.ndarray = field(default_factory=lambda: np.zeros((1, 3)))
     held: bool = False
     motions: list[Motion] = field(default_factory=list)
+    weighed: bool = False
 
     @property
     def label(self) -> str:
@@ -58,7 +62,7 @@ class BodyBlock:
     @property
     def free(self) -> np.ndarray:
         """(n,) bool: the bodies that the solver may move."""
-        return (self.inertia.masses(self.group.count) > 0) & (not self.held)
+        return ((self.inertia.masses(self.group.count) > 0) | self.weighed) & (not self.held)
 
     def copied(self, worlds: int) -> BodyBlock:
         """Those of all worlds, one world after the other."""
@@ -212,15 +216,25 @@ def inertia_matrix(row: np.ndarray) -> np.ndarray:
 
 # ------------------------------------------------------------------------------------------ derivations
 def derive_bodies(
-    blocks: Sequence[BodyBlock], arrays: Mapping[str, array], materials: Materials, make: ArrayFactory
+    blocks: Sequence[BodyBlock],
+    shapes: Sequence[ShapeBlock],
+    arrays: Mapping[str, array],
+    materials: Materials,
+    make: ArrayFactory,
 ) -> list[Derivation]:
-    """Masses, centres, inertia, initial poses and velocities of bodies, from their material values."""
-    own, made = body_derivations(make.real), []
+    """Masses, centres, inertia, initial poses and velocities of bodies, from their material values and shapes."""
+    kernels, made = body_derivations(make.real), derive_shapes(shapes, arrays, materials, make)
+    inertia = {name: arrays[name] for name in ("body_mass", "body_com", "body_inertia")}
+    if weighed := any(shape.weighs for shape in shapes):
+        inertia = {name: make.zeros(a.size, a.dtype) for name, a in inertia.items()}
+    for block in blocks:
+        made += block.inertia.derive(block.group, inertia, materials, make)
+    if weighed:
+        made += derive_weights(shapes, inertia, arrays, materials, make)
     for block in blocks:
         name, count = block.group.name, block.group.count
         everyone, rows = np.arange(count), block.group.bodies
         target = make.constant(rows, int)
-        made += block.inertia.derive(block.group, arrays, materials, make)
         values = [
             materials.add(f"{name}.{key}", value)
             for key, value in (("position", block.position), ("rotation", block.rotation),
@@ -229,12 +243,14 @@ def derive_bodies(
         sources = [make.constant(source_of(everyone, v.size, count), int) for v in values]
         base = make.constant(block.base, transformation(make.real))
         inputs = [base, *values, *sources, arrays["body_free"], target]
-        made.append(Derivation(own.place_bodies, count, inputs, [arrays["body_q"], arrays["body_qd"]], values=values))
+        made.append(
+            Derivation(kernels.place_bodies, count, inputs, [arrays["body_q"], arrays["body_qd"]], values=values)
+        )
     if blocks:
         n, free = arrays["body_free"].size, arrays["body_free"]
-        mass, inertia = arrays["body_mass"], arrays["body_inertia"]
-        made.append(Derivation(own.invert_mass, n, [mass, free], [arrays["body_inv_mass"]], derived=[mass]))
-        made.append(Derivation(own.invert_inertia, n, [inertia, free], [arrays["body_inv_inertia"]], derived=[inertia]))
+        for name in ("mass", "inertia"):
+            value, kernel = arrays[f"body_{name}"], getattr(kernels, f"invert_{name}")
+            made.append(Derivation(kernel, n, [value, free], [arrays[f"body_inv_{name}"]], derived=[value]))
     return made
 
 

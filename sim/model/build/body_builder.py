@@ -13,7 +13,7 @@ from sim.model.build.bodies import BodyBlock, BodyPoint, inertia_rows, pose
 from sim.model.build.collection import Collection
 from sim.model.build.motions import read_motions
 from sim.model.build.objects import ORIGIN
-from sim.model.build.rigid.inertia import GivenInertia, RoundSegments, positive
+from sim.model.build.rigid.inertia import GivenInertia, Inertia, OfShapes, RoundSegments, positive
 from sim.model.build.rigid.rods import RodEnd, Segments, rod_joints
 from sim.model.errors import ModelError
 from sim.model.groups import BodyGroup, Group
@@ -40,7 +40,7 @@ class BodyBuilder(Collection):
     def add_body(
         self,
         xform: Any = None,
-        mass: float = 1.0,
+        mass: float | None = None,
         inertia: Any = None,
         com: Sequence[float] = ORIGIN,
         label: str | None = None,
@@ -52,7 +52,8 @@ class BodyBuilder(Collection):
     ) -> int:
         """A rigid body.  Returns its number.
 
-        xform: pose of its origin, a transform or a position [m]; mass [kg], 0 holds it; inertia [kg m^2] about the
+        xform: pose of its origin, a transform or a position [m]; mass [kg] of its own, beside that of shapes (None: it
+        has only theirs); a body without any is held; inertia [kg m^2] about the
         centre of mass, in the axes of the body: principal moments (3,), xx yy zz xy xz yz (6,), or (3, 3); com: centre
         of mass [m] in its frame; velocity: of the centre of mass [m/s], spin: angular velocity [rad/s], in the world.
         held: it does not move, but by its motion: displacements and turns that are added up, as in `add_attachment`,
@@ -62,10 +63,7 @@ class BodyBuilder(Collection):
         """
         self._open("add_body")
         base = pose("xform", xform)[None]
-        weight = checks.number("mass", mass)
-        if weight > 0.0 and inertia is None:
-            raise ModelError("add_body needs an inertia", "Give moments of inertia about the centre of mass [kg m^2]")
-        moments = np.ones((1, 3)) if inertia is None else inertia_rows("inertia", inertia, 1)
+        own, weight = _own_inertia(mass, inertia, com), 0.0 if mass is None else float(mass)
         motions = read_motions(motion, of_body=True)
         if motions and weight > 0.0 and not held:
             raise ModelError("motion of a body that is free", "Hold it: held=True, or mass=0")
@@ -73,7 +71,7 @@ class BodyBuilder(Collection):
         block = BodyBlock(
             group,
             np.concatenate([np.zeros((1, 3)), base[:, 3:]], axis=1),
-            GivenInertia(np.array([weight]), checks.vec3("com", com)[None], moments),
+            own,
             velocity=checks.vec3("velocity", velocity)[None],
             spin=checks.vec3("spin", spin)[None],
             position=base[:, :3],
@@ -218,6 +216,25 @@ class BodyBuilder(Collection):
         self._known_body(body)
         self._visuals.append(Visual(int(body), pose("xform", xform), form))
 
+    def _block_of_body(self, body: int) -> BodyBlock:
+        return next(b for b in self._bodies if b.group.start <= body < b.group.start + b.group.count)
+
     def _known_body(self, body: int) -> None:
         if isinstance(body, bool) or int(body) != body or not -1 <= body < self.body_count:
             raise ModelError(f"there is no body {body!r}", f"There are {self.body_count}, from 0 on; -1 is the world")
+
+
+def _own_inertia(mass: float | None, inertia: Any, com: Sequence[float]) -> Inertia:
+    """What a body has without its shapes."""
+    place = checks.vec3("com", com)
+    if mass is None:
+        for name, given in (("inertia", inertia is not None), ("com", place.any())):
+            if given:
+                raise ModelError(f"{name} of a body without a mass", "Give mass too, or leave both to its shapes")
+        return OfShapes()
+    weight = checks.number("mass", mass)
+    if weight > 0.0 and inertia is None:
+        raise ModelError("add_body needs an inertia", "Give moments of inertia about the centre of mass [kg m^2], or "
+                         "leave out mass too and add shapes with a density")  # fmt: skip
+    moments = np.ones((1, 3)) if inertia is None else inertia_rows("inertia", inertia, 1)
+    return GivenInertia(np.array([weight]), place[None], moments)

@@ -33,10 +33,10 @@ from sim.model.build.blocks import (
     ConstraintBlock,
     LoadBlock,
     PointBlock,
-    ShapeBlock,
     constraint_values,
     registered,
     springs,
+    surface_paths,
 )
 from sim.model.build.bodies import BodyPoint, SiteBlock, SlotPlace, slots_of_rows
 from sim.model.build.branches import with_branches
@@ -44,6 +44,7 @@ from sim.model.build.joints.joint_builder import JointBuilder
 from sim.model.build.material_blocks import material_blocks
 from sim.model.build.motions import read_motions
 from sim.model.build.objects import ORIGIN, NewObject, ObjectOptions, index_table
+from sim.model.build.shapes.blocks import ShapeConfig
 from sim.model.derived.arrays import per_element
 from sim.model.errors import ModelError
 from sim.model.groups import Group
@@ -61,6 +62,8 @@ class ModelBuilder(JointBuilder):
     without one are numbered: `cloth`, `cloth_1`, ...
     """
 
+    ShapeConfig = ShapeConfig
+
     def __init__(
         self,
         gravity: Sequence[float] = (0.0, -9.81, 0.0),
@@ -73,7 +76,6 @@ class ModelBuilder(JointBuilder):
         self.air_density = checks.number("air_density", air_density)
         self.groups: dict[str, Group] = {}
         self._points: list[PointBlock] = []
-        self._shapes: list[ShapeBlock] = []
         self._attachments: list[AttachmentBlock] = []
         self._loads: list[LoadBlock] = []
         self._attached: dict[int, str] = {}
@@ -338,7 +340,8 @@ class ModelBuilder(JointBuilder):
         their label.
 
         compliance: alpha of each, damping [s], and the constraint's own parameters: one value or (n,) of them.  A
-        parameter that the constraint measures (`rest`) may be left out.  Their paths are `label.compliance`, ...
+        parameter that the constraint measures (`rest`) may be left out.  Their paths are `label.compliance`, ...  One
+        of C >= 0 takes coefficients `friction` and `restitution`.
         branches: what relaxes or yields beside it, `[{"stiffness": 0.2, "time": 0.03}, {"stiffness": 0.1, "yield":
         1e-3}]`: stiffness over the lasting one, time [s], yield in the unit of C; paths `label.branches.0.time`, ...
         """
@@ -361,8 +364,9 @@ class ModelBuilder(JointBuilder):
         label = self._label(label, constraint.name)
         self._labels.add(label)
         block = ConstraintBlock(
-            label, label, constraint, table, np.ones(len(table)), values, slots=slots, places=places
-        )
+            label, label, constraint, table, np.ones(len(table)), values, slots=slots, places=places,
+            borrowed=surface_paths(label, label),
+        )  # fmt: skip
         self._constraints.append(with_branches("branches", block, branches))
         return label
 
@@ -517,69 +521,6 @@ class ModelBuilder(JointBuilder):
         self.groups[group.name] = group
         self._sites.append(SiteBlock(group, np.asarray(rows, np.int32), checks.vec3s("at", at)))
         return group
-
-    # ------------------------------------------------------------------------------------------ shapes
-    def add_ground_plane(
-        self,
-        height: float = 0.0,
-        *,
-        point: Sequence[float] | None = None,
-        normal: Sequence[float] = (0.0, 1.0, 0.0),
-        compliance: float = 0.0,
-        touches: Sequence[str | Group] | None = None,
-        label: str | None = None,
-    ) -> str:
-        """A half space that points stay out of.  Returns the label.
-
-        Through `point`, or `height` along the normal, which points to the free side.  compliance [m/N] of the contact
-        with one point; touches: the objects (labels or groups) that collide with it, default all.
-        """
-        self._open("add_ground_plane")
-        direction = checks.vec3("normal", normal)
-        if not direction.any():
-            raise ModelError("normal has no length", "Give the direction to the free side")
-        if point is not None and height != 0.0:
-            raise ModelError("height and point both say where the plane is", "Give one of them")
-        unit = direction / np.linalg.norm(direction)
-        at = checks.vec3("point", point) if point is not None else unit * float(height)
-        return self._add_shape("plane", label, "ground", {"point": at, "normal": direction}, compliance, touches)
-
-    def add_shape_sphere(
-        self,
-        center: Sequence[float] | None = None,
-        radius: float = 1.0,
-        *,
-        pos: Sequence[float] | None = None,
-        compliance: float = 0.0,
-        touches: Sequence[str | Group] | None = None,
-        label: str | None = None,
-    ) -> str:
-        """A ball that points stay out of; `pos` is another name of `center`.  Otherwise as `add_ground_plane`."""
-        self._open("add_shape_sphere")
-        if (center is None) == (pos is None):
-            raise ModelError("add_shape_sphere needs its center", "Give center, or pos, which is the same")
-        at = checks.vec3("center", pos if center is None else center)
-        size = np.array([checks.number("radius", radius, positive=True)])
-        return self._add_shape("sphere", label, "sphere", {"center": at, "radius": size}, compliance, touches)
-
-    def _add_shape(
-        self,
-        kind: str,
-        label: str | None,
-        default: str,
-        values: dict[str, np.ndarray],
-        compliance: Any,
-        touches: Sequence[str | Group] | None,
-    ) -> str:
-        values = {name: value if value.shape == (1,) else value[None] for name, value in values.items()}
-        values["compliance"] = np.array([checks.number("compliance", compliance)])
-        if isinstance(touches, str | Group):
-            touches = [touches]
-        names = None if touches is None else tuple(t.name if isinstance(t, Group) else t for t in touches)
-        label = self._label(label, default)
-        self._labels.add(label)
-        self._shapes.append(ShapeBlock(label, kind, values, names))
-        return label
 
     # ------------------------------------------------------------------------------------------ the model
     def replicate(self, worlds: int) -> ModelBuilder:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from sim.model.build.blocks import ConstraintBlock
 from sim.model.build.bodies import SiteBlock
 from sim.model.errors import ModelError
@@ -31,13 +33,17 @@ class Collection:
 
     def _label(self, label: str | None, default: str) -> str:
         """A label that is free.  It is taken when the thing is added, so that a failed call leaves nothing behind."""
+        return self._label_among(self._labels, label, default)
+
+    @staticmethod
+    def _label_among(taken: Container[str], label: str | None, default: str) -> str:
         if label is None:
             number, label = 0, default
-            while label in self._labels:
+            while label in taken:
                 number += 1
                 label = f"{default}_{number}"
         elif not isinstance(label, str) or not label or "." in label:
             raise ModelError(f"label {label!r} is no name", "Give a text without dots")
-        elif label in self._labels:
+        elif label in taken:
             raise ModelError(f"label {label!r} is taken", "Choose another; it names the material values")
         return label

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from sim.constraints.slots.pattern import PARTICLE, WORLD
-from sim.model.build.blocks import AttachmentBlock, ConstraintBlock, LoadBlock, PointBlock, ShapeBlock
+from sim.model.build.blocks import AttachmentBlock, ConstraintBlock, LoadBlock, PointBlock
 from sim.model.build.bodies import SiteBlock
 from sim.model.groups import BodyGroup, Group
 from sim.model.visuals import Visual
@@ -108,10 +108,6 @@ def copied_constraints(block: ConstraintBlock, number: Numbering, number_bodies:
         constants={k: repeated(v, n) for k, v in block.constants.items()},
         size=None if block.size is None else repeated(block.size, n),
     )
-
-
-def copied_shape(block: ShapeBlock, worlds: int) -> ShapeBlock:
-    return replace(block, values={k: repeated(v, worlds) for k, v in block.values.items()})
 
 
 def copied_attachment(block: AttachmentBlock, number: Numbering) -> AttachmentBlock:

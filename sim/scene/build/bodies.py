@@ -8,6 +8,7 @@ import numpy as np
 
 from sim.geometry import quaternion_about, rotation_from_axis_angle
 from sim.scene.build.context import BuildContext
+from sim.scene.build.shapes import add_forms
 
 BODY_KINDS = ("body", "rod")
 
@@ -38,9 +39,16 @@ def _turn(entry: dict[str, Any]) -> np.ndarray:
 
 def _body(context: BuildContext, name: str, entry: dict[str, Any]) -> np.ndarray:
     body, rotation = entry["body"], entry["rotation"]
+    weighs = [shape for shape in body["shapes"].values() if "density" in shape or "mass" in shape]
+    if "mass" not in body and not weighs and not body["held"]:
+        what, hint = (
+            "nothing gives it a mass",
+            "give `mass` and `inertia`, or shapes with `density`; `mass: 0` holds it",
+        )
+        context.problem(f"objects.{name}.body", what, hint)
     number = context.builder.add_body(
         (*entry["position"], *quaternion_about(rotation["axis"], rotation["angle"])),
-        body["mass"],
+        body.get("mass"),
         body.get("inertia"),
         body["com"],
         name,
@@ -49,6 +57,7 @@ def _body(context: BuildContext, name: str, entry: dict[str, Any]) -> np.ndarray
         held=body["held"],
         motion=body["motion"] or None,
     )
+    add_forms(context, name, number, body)
     return np.array([number])
 
 
@@ -64,8 +73,10 @@ def _rod(context: BuildContext, name: str, entry: dict[str, Any]) -> np.ndarray:
         elif f"objects.{of}" not in context.skipped:
             context.problem(f"objects.{name}.rod.clamp.{end}", f"`{of}` is no body", "name a body, or `world`")
     stiffness = rod.get("stiffness")
+    pieces = context.finer * (rod.get("segments") or len(line) - (not rod["closed"]))
+    in_pieces = "segments" in rod or context.finer > 1
     group = context.builder.add_rod(
-        divided(line, rod["segments"], rod["closed"]) if "segments" in rod else line,
+        divided(line, pieces, rod["closed"]) if in_pieces else line,
         radius=rod["radius"],
         density=rod["density"],
         young=rod.get("young"),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from sim.scene.build.context import BuildContext
+from sim.scene.build.shapes import refuse_surface
 
 TOUCHING = 1e-9
 """Depth [m] below which a point on the surface of a shape is not inside of it."""
@@ -18,6 +19,7 @@ def add_shapes(context: BuildContext) -> None:
         touches = [on for on in entry["touches"] if on in context.groups]
         if not touches:
             continue
+        refuse_surface(context, f"shapes.{name}", entry)
         with context.at(f"shapes.{name}"):
             common = {"compliance": entry["compliance"], "touches": touches, "label": name}
             if "sphere" in entry:

@@ -94,6 +94,9 @@ def _geometry(body: Mapping[str, Any], steps: Steps, reading: Reading) -> None:
     """A body of a length, not too large, and not the mirror image of its file."""
     if "mesh" in body:
         _axes(body["mesh"], (*steps, "mesh"), reading)
+    for table in ("shapes", "visuals"):
+        for name, form in body.get(table, {}).items():
+            _axes(form.get("mesh", {}), (*steps, table, name, "mesh"), reading)
     if "from" in body and body["from"] == body.get("to"):
         reading.problem((*steps, "to"), "the chain has length zero: `from` and `to` are the same point")
     for made in ("grid", "lattice"):

@@ -61,10 +61,10 @@ def growth_of_joints(solver: Solver) -> str:
 def _swept(solver: Solver) -> list[int]:
     """Rigid joints of the first world that are projected one after the other, in the order of a sweep."""
     model, places = solver.model, dict[int, tuple[int, int]]()
-    rigid: np.ndarray = rigid_joints(model).any(axis=1)
+    rigid = rigid_joints(model)
     direct = getattr(solver, "direct", ())
     for number, label in enumerate(model.joints):
-        if not rigid[number * model.worlds] or label in direct:
+        if not rigid[number * model.worlds].any() or label in direct:
             continue
         for k, batch in enumerate(solver.batches):
             made = batch.set

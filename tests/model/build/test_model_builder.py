@@ -8,7 +8,7 @@ from sim.constraints import bend, constraint, distance
 from sim.core.lang.library.vector import cross, length
 from sim.core.lang.types import float32, float64, int32, vec3
 from sim.geometry import load_mesh
-from sim.model import MODEL_FIELDS, ModelBuilder, ModelError, Plane, Sphere, UnknownPathError
+from sim.model import MODEL_FIELDS, ModelBuilder, ModelError, UnknownPathError
 
 SOFT = {"distance": {"compliance": 0.1}, "bend": {"compliance": 10.0, "damping": 1e-3}}
 
@@ -173,8 +173,8 @@ def test_shapes_and_potential_contacts():
     builder.add_shape_sphere(pos=(0, 1, 0), radius=0.2, touches=["dot"], compliance=1e-3, label="ball")
     model = builder.finalize(dtype=float64)
     plane, ball = model.shapes
-    assert isinstance(plane, Plane) and isinstance(ball, Sphere)
-    np.testing.assert_allclose(plane.point.numpy(), [[0, -0.5, 0]])
+    assert (plane.kind, ball.kind) == ("plane", "sphere")
+    np.testing.assert_allclose(plane.values["point"].numpy(), [[0, -0.5, 0]])
     planes, spheres = model.constraint_sets["contact_plane"], model.constraint_sets["contact_sphere"]
     assert (planes.count, planes.color_count, spheres.count) == (6 + 1, 1, 1)
     np.testing.assert_allclose(planes.parameters["normal"].numpy(), np.tile([0, 1, 0], (7, 1)))

@@ -77,6 +77,10 @@ def outputs_of(model) -> dict[str, array]:
             "particle_inv_mass",
             "attachment_anchor",
             "motion_vector",
+            "shape_transform",
+            "shape_scale",
+            "shape_material_mu",
+            "shape_material_restitution",
         )
     }
     for name, made in model.constraint_sets.items():
@@ -367,7 +371,7 @@ def test_refresh_runs_what_is_due(counted):
     assert counter.of(lambda: model.refresh(force=True)) == everything
     assert counter.of(model.state) == 0
     model["ball.radius"].fill_(0.5)
-    assert counter.of(model.refresh) == 1
+    assert counter.of(model.refresh) == 2  # that of its contact, and that of the shape
     np.testing.assert_allclose(model.constraint_sets["contact_sphere"].parameters["radius"].numpy(), 0.5)
     model["sheet.density"].assign([0.8])
     assert counter.of(model.refresh) == 2  # and the inverse masses
@@ -386,7 +390,7 @@ def test_refresh_runs_what_is_due(counted):
     bound = model.bound()
     model["ball.radius"].fill_(0.6)
     assert counter.of(bound.refresh) == 0
-    assert counter.of(model.refresh) == 1
+    assert counter.of(model.refresh) == 2
 
 
 def test_refresh_records_once_on_each_tape(counted):
@@ -396,7 +400,7 @@ def test_refresh_records_once_on_each_tape(counted):
         assert counter.of(model.refresh) == everything
         assert counter.of(model.refresh) == 0
         model["ball.radius"].fill_(0.4)
-        assert counter.of(model.refresh) == 1
+        assert counter.of(model.refresh) == 2
     assert counter.of(model.refresh) == 0  # up to date without a tape
     with tape:
         assert counter.of(model.refresh) == 0

@@ -12,7 +12,7 @@ from sim.core.lang.errors import did_you_mean
 from sim.geometry import quaternion_between, quaternion_inverse, quaternion_product, rotation_from_quaternion
 from sim.model.build import checks
 from sim.model.build.bodies import pose
-from sim.model.build.body_builder import WORLD, BodyBuilder
+from sim.model.build.body_builder import WORLD
 from sim.model.build.joints.blocks import (
     FREEDOMS,
     FreeAxis,
@@ -23,6 +23,7 @@ from sim.model.build.joints.blocks import (
     add_free_axis,
 )
 from sim.model.build.joints.redundancy import refuse_redundant
+from sim.model.build.shapes.shape_builder import ShapeBuilder
 from sim.model.errors import ModelError
 from sim.model.groups import Joint
 
@@ -42,7 +43,7 @@ NOT_DONE = {
 """Options of Newton's joints that are refused: values that ask for nothing, and what to do instead."""
 
 
-class JointBuilder(BodyBuilder):
+class JointBuilder(ShapeBuilder):
     """Collects joints between bodies, and between a body and the world (-1)."""
 
     def __init__(self) -> None:
@@ -73,6 +74,8 @@ class JointBuilder(BodyBuilder):
         friction: float | None = None,
         effort_limit: float | None = None,
         target_keys: Mapping[str, Any] | None = None,
+        start_pos: float | None = None,
+        start_vel: float | None = None,
         compliance: float = 0.0,
         linear_compliance: float | None = None,
         angular_compliance: float | None = None,
@@ -91,14 +94,17 @@ class JointBuilder(BodyBuilder):
         limit_lower, limit_upper [rad]: within less than a turn of each other; hard, or a spring and a damper limit_ke,
         limit_kd.  friction [N m]: dry.  compliance: of all rows that hold the joint, [m/N] and [1/(N m)]; or
         linear_compliance and angular_compliance, of lengths and of angles; damping [s]: of those, if they have one.
+        start_pos [rad], start_vel [rad/s]: where and how fast the joint begins.  With one of them it is the joint that
+        places its child and gives it a velocity, and joints below do so too, at 0 and at rest if nothing else is said;
+        positions, rotations and velocities of these bodies do not count.
         Paths: `label.parent_at`, `.child_at` [m], `.compliance` or the two others, `.damping`, `.target_pos`,
         `.target_vel`, `.target_keys`, `.target_ke`, `.target_kd`, `.effort_limit`, `.limit_lower`, `.limit_upper`,
-        `.limit_compliance`, `.limit_damping`, `.friction`: of what was given, 0 too.
+        `.limit_compliance`, `.limit_damping`, `.friction`, `.start_pos`, `.start_vel`: of what was given, 0 too.
         Raises ModelError for options that are not done: armature, velocity_limit, ...
         """
         soft = Softness(compliance, damping, linear_compliance, angular_compliance)
         free = FreeAxis(target_pos, target_vel, target_ke, target_kd, limit_lower, limit_upper, limit_ke, limit_kd,
-                        friction, effort_limit, TargetKeys.read(target_keys))  # fmt: skip
+                        friction, effort_limit, TargetKeys.read(target_keys), start_pos, start_vel)  # fmt: skip
         return self._add_axis_joint(
             "revolute", parent, child, parent_xform, child_xform, axis, free, soft, label, not_done
         )
@@ -122,6 +128,8 @@ class JointBuilder(BodyBuilder):
         friction: float | None = None,
         effort_limit: float | None = None,
         target_keys: Mapping[str, Any] | None = None,
+        start_pos: float | None = None,
+        start_vel: float | None = None,
         compliance: float = 0.0,
         linear_compliance: float | None = None,
         angular_compliance: float | None = None,
@@ -133,7 +141,7 @@ class JointBuilder(BodyBuilder):
         [m] and forces [N] in place of angles and torques."""
         soft = Softness(compliance, damping, linear_compliance, angular_compliance)
         free = FreeAxis(target_pos, target_vel, target_ke, target_kd, limit_lower, limit_upper, limit_ke, limit_kd,
-                        friction, effort_limit, TargetKeys.read(target_keys))  # fmt: skip
+                        friction, effort_limit, TargetKeys.read(target_keys), start_pos, start_vel)  # fmt: skip
         return self._add_axis_joint(
             "prismatic", parent, child, parent_xform, child_xform, axis, free, soft, label, not_done
         )

@@ -1,4 +1,5 @@
-"""Where mass and inertia of bodies come from: given by the user, or from the section and density of a rod."""
+"""Where mass and inertia of bodies come from: given by the user, from the section and density of a rod, or
+from shapes."""
 
 from __future__ import annotations
 
@@ -62,6 +63,25 @@ class GivenInertia:
             broadcast(make, com, count, everyone, rows, arrays["body_com"]),
             Derivation(kernel, count, [inertia, source, target], [arrays["body_inertia"]], values=[inertia]),
         ]
+
+
+@dataclass(eq=False)
+class OfShapes:
+    """None of its own: that of the shapes of a body."""
+
+    def masses(self, count: int) -> np.ndarray:
+        """See `Inertia`."""
+        return np.zeros(count)
+
+    def copied(self, worlds: int) -> OfShapes:
+        """See `Inertia`."""
+        return self
+
+    def derive(
+        self, group: BodyGroup, arrays: Mapping[str, array], materials: Materials, make: ArrayFactory
+    ) -> list[Derivation]:
+        """See `Inertia`."""
+        return []
 
 
 @dataclass(eq=False)

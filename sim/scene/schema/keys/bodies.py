@@ -4,15 +4,62 @@ from __future__ import annotations
 
 from sim.constraints.joints.rod import CURVATURE_2, CURVATURE_3, TWIST_RATE
 from sim.constraints.tetrahedron import POISSON
-from sim.scene.schema.keys.common import MOST_PER_SIDE, REQUIRED, key
+from sim.scene.schema.keys.common import FILE_SPACE, MOST_PER_SIDE, REQUIRED, key
 from sim.scene.schema.keys.motions import motion
 from sim.schema.containers import List, Map, Table, Union
-from sim.schema.kinds import NOT_NEGATIVE, POSITIVE, Bool, Choice, Int, NameOf, Number, Tuple
+from sim.schema.kinds import NOT_NEGATIVE, POSITIVE, Bool, Choice, File, Int, NameOf, Number, Tuple
+from sim.schema.reading import Kind, SchemaLine
 
-# Paths in the model: {1} is the object's name.
+FORMS = ("box", "sphere", "capsule", "cylinder", "mesh")
+
+
+def _form(sought: bool) -> tuple[SchemaLine, ...]:
+    """What a shape or a visual is, and where; sought: its sizes may be parameters."""
+
+    def size(name: str, kind: Kind, doc: str) -> SchemaLine:
+        path = f"{{1}}.{{4}}.{name}" if sought else ""
+        return key(name, kind, doc, REQUIRED, may_vary=sought, model_path=path)
+
+    radius = size("radius", Number("m", POSITIVE), "radius")
+    half_height = size("half_height", Number("m", POSITIVE), "half of its length along z, round ends not counted")
+    what = "a closed surface that looks outward" if sought else "a surface"
+    return (
+        key("box", Table((size("half", Tuple(3, "m", POSITIVE), "half of its lengths along x, y, z"),)), "a box"),
+        key("sphere", Table((radius,)), "a ball"),
+        key("capsule", Table((radius, half_height)), "round ends on a cylinder along z"),
+        key("cylinder", Table((radius, half_height)), "a cylinder along z"),
+        key("mesh", Table((key("file", File(), what, REQUIRED), *FILE_SPACE)), what),
+        key(
+            "at",
+            Tuple(3, "m"),
+            "its middle (origin of a mesh) in the frame of the body",
+            [0, 0, 0],
+            may_vary=sought,
+            model_path="{1}.{4}.at" if sought else "",
+        ),
+        key("turn", Tuple(3, "rad"), "rotation vector of its axes in the frame of the body", [0, 0, 0]),
+    )
+
+
+SURFACE = (
+    key("friction", Number("", NOT_NEGATIVE), "coefficient of friction"),
+    key("restitution", Number("", "[0, 1]"), "speed after a collision over that before"),
+)
+# Paths in the model: {1} is the object's name, {4} that of the shape.
 # fmt: off
+SHAPE = Table((
+    *_form(sought=True),
+    key("density", Number("kg/m^3", POSITIVE), "mass per volume", may_vary=True, model_path="{1}.{4}.density"),
+    key("mass", Number("kg", POSITIVE), "instead of its density", may_vary=True, model_path="{1}.{4}.mass"),
+    *SURFACE,
+), one_of=(FORMS,), at_most_one=(("density", "mass"),), title="a shape: `box`, `sphere`, `capsule`, `cylinder` or "
+   "`mesh`, with `at`, `turn`, `density`, ...")
+VISUAL = Table(_form(sought=False), one_of=(FORMS,),
+               title="a visual: `box`, `sphere`, `capsule`, `cylinder` or `mesh`, with `at` and `turn`")
+
 BODY = Table((
-    key("mass", Number("kg", NOT_NEGATIVE), "mass; 0 holds the body", REQUIRED, may_vary=True, model_path="{1}.mass"),
+    key("mass", Number("kg", NOT_NEGATIVE), "mass, beside that of its shapes, which may be all of it; 0 holds the body",
+        may_vary=True, model_path="{1}.mass"),
     key("inertia", Union((Tuple(3, "kg m^2", POSITIVE), Tuple(6, "kg m^2"))),
         "about the centre of mass, in the axes of the body: principal moments, or xx yy zz xy xz yz",
         may_vary=True, model_path="{1}.inertia"),
@@ -20,6 +67,9 @@ BODY = Table((
         may_vary=True, model_path="{1}.com"),
     key("held", Bool(), "it does not move, but by `motion`", False),
     key("motion", List(motion(4, of_body=True)), "of a held body: displacements and turns, added up", []),
+    key("shapes", Map(SHAPE), "what it is made of: with `density` or `mass` they give its mass, centre of mass and "
+        "inertia, or add to them", {}),
+    key("visuals", Map(VISUAL), "how it is drawn; default: as its shapes, else as a body of equal inertia", {}),
     key("sites", Map(Tuple(3, "m")), "named points of the body, for markers; default: its origin", {}),
 ))
 

@@ -1,0 +1,136 @@
+"""The arrays of a model that say what its shapes are, and what they add to the mass of bodies, from material values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sim.core.lang.types import matrix, quaternion, vector
+from sim.core.runtime.arrays.array import array
+from sim.model.build.shapes.blocks import ShapeBlock
+from sim.model.derived.arrays import ArrayFactory, source_of
+from sim.model.derived.body_kernels import body_derivations
+from sim.model.derived.derivation import Derivation, broadcast
+from sim.model.derived.shape_kernels import CAPPED, ROUND, SCALED, shape_derivations
+from sim.model.fields import SHAPE_TYPES
+from sim.model.groups import CollisionShape
+from sim.model.materials import Materials
+
+FAMILIES = {"box": SCALED, "mesh": SCALED, "cylinder": ROUND, "capsule": CAPPED, "sphere": CAPPED}
+
+
+def shape_arrays(blocks: Sequence[ShapeBlock]) -> tuple[dict[str, int], dict[str, Any]]:
+    """Counts and constant content of the arrays of shapes."""
+    worlds = [len(block.bodies) for block in blocks]
+    values = {
+        "shape_type": np.repeat([SHAPE_TYPES[block.kind] for block in blocks], worlds),
+        "shape_body": np.concatenate([np.zeros(0, np.int32), *(block.bodies for block in blocks)]),
+        "shape_scale": np.repeat(np.array([[*block.extent, 0.0] for block in blocks]).reshape(-1, 3), worlds, axis=0),
+    }
+    return {"shapes": len(values["shape_body"])}, values
+
+
+def derive_shapes(
+    blocks: Sequence[ShapeBlock], arrays: Mapping[str, array], materials: Materials, make: ArrayFactory
+) -> list[Derivation]:
+    """Poses, sizes and materials of shapes."""
+    made = []
+    for number, block in enumerate(blocks):
+        worlds = len(block.bodies)
+        everyone = np.arange(worlds)
+        rows = number * worlds + everyone
+        target = make.constant(rows, int)
+        values = {key: _value(block, key, materials) for key in block.values}
+        source = {key: make.constant(source_of(everyone, v.size, worlds), int) for key, v in values.items()}
+        own = shape_derivations(make.real)
+        at = values[block.place]
+        if block.kind == "plane" and "normal" in values:
+            inputs = [at, values["normal"], source[block.place], source["normal"], target]
+            used = [at, values["normal"]]
+            made.append(Derivation(own.plane_frame, worlds, inputs, [arrays["shape_transform"]], values=used))
+        else:
+            turn = make.constant(np.tile(block.turn, (worlds, 1)), quaternion(make.real))
+            kernel, inputs = body_derivations(make.real).joint_frame, [at, source[block.place], turn, target]
+            made.append(Derivation(kernel, worlds, inputs, [arrays["shape_transform"]], values=[at]))
+        size = values.get("half", values.get("scale"))
+        if size is not None:
+            made.append(broadcast(make, size, worlds, everyone, rows, arrays["shape_scale"]))
+        elif "radius" in values:
+            height = values.get("half_height")
+            none = make.constant(np.zeros(worlds), make.real), make.constant(everyone, int)
+            length, of_length = none if height is None else (height, source["half_height"])
+            inputs = [values["radius"], length, source["radius"], of_length, target]
+            used = [values["radius"], *([] if height is None else [height])]
+            made.append(Derivation(own.round_size, worlds, inputs, [arrays["shape_scale"]], values=used))
+        for key in ("mu", "restitution"):
+            made.append(broadcast(make, values[key], worlds, everyone, rows, arrays[f"shape_material_{key}"]))
+    return made
+
+
+def derive_weights(
+    blocks: Sequence[ShapeBlock],
+    own: Mapping[str, array],
+    arrays: Mapping[str, array],
+    materials: Materials,
+    make: ArrayFactory,
+) -> list[Derivation]:
+    """Mass, centre and inertia of bodies: what they have of their `own`, and their shapes."""
+    real, kernels = make.real, shape_derivations(make.real)
+    vec3, mat33 = vector(3, real), matrix((3, 3), real)
+    worlds = len(blocks[0].bodies)
+    rows = [(body, number * worlds + world, block)
+            for number, block in enumerate(blocks) if block.weighs
+            for world, body in enumerate(block.bodies.tolist())]  # fmt: skip
+    rows.sort(key=lambda row: row[0])  # those of a body stand together
+    bodies, shapes, solids = zip(*rows, strict=True)
+    count = len(rows)
+    amount, made = make.zeros(count, real), []
+    place = {number: k for k, number in enumerate(shapes)}
+    for number, block in enumerate(blocks):
+        if not block.weighs:
+            continue
+        value = _value(block, "density" if "density" in block.values else "mass", materials)
+        slots = np.array([place[number * worlds + world] for world in range(worlds)])
+        made.append(broadcast(make, value, worlds, np.arange(worlds), slots, amount))
+    mass, com, inertia = (make.zeros(count, kind) for kind in (real, vec3, mat33))
+    moments = [block.moments for block in solids]
+    constants = [
+        make.constant(np.array(shapes, np.int32), int),
+        make.constant(np.array([FAMILIES[block.kind] for block in solids], np.int32), int),
+        make.constant(np.array([m.volume for m in moments]), real),
+        make.constant(np.array([m.centre for m in moments]), vec3),
+        make.constant(np.array([m.second for m in moments]), mat33),
+    ]
+    by_mass = make.constant(np.array(["mass" in block.values for block in solids], np.int32), int)
+    read = [amount, arrays["shape_scale"], arrays["shape_transform"]]
+    inputs = [*constants, amount, by_mass, *read[1:]]
+    outputs = [arrays["shape_density"], mass, com, inertia]
+    made.append(Derivation(kernels.weigh, count, inputs, outputs, derived=read))
+    n = arrays["body_mass"].size
+    first = make.constant(np.cumsum([0, *np.bincount(bodies, minlength=n)]).astype(np.int32), int)
+    parts = [own[name] for name in ("body_mass", "body_com", "body_inertia")]
+    inputs, outputs = [*parts, first, mass, com, inertia], [arrays[name] for name in own]
+    return [*made, Derivation(kernels.gather, n, inputs, outputs, derived=[*parts, mass, com, inertia])]
+
+
+def listed_shapes(
+    blocks: Sequence[ShapeBlock], touched: Mapping[str, np.ndarray], materials: Materials
+) -> list[CollisionShape]:
+    """The shapes of a model."""
+    out = []
+    for number, block in enumerate(blocks):
+        worlds = len(block.bodies)
+        numbers = (number * worlds + np.arange(worlds)).astype(np.int32)
+        values = {key: materials[f"{block.label}.{key}"] for key in block.values}
+        surface = None if block.mesh is None else (block.mesh.vertices, block.mesh.triangles)
+        out.append(
+            CollisionShape(block.label, block.kind, numbers, block.bodies, values, touched.get(block.label), surface)
+        )
+    return out
+
+
+def _value(block: ShapeBlock, key: str, materials: Materials) -> array:
+    path = f"{block.label}.{key}"
+    return materials[path] if path in materials else materials.add(path, block.values[key])

@@ -1,0 +1,91 @@
+"""Bodies made of shapes in a scene: gradients by their sizes, meshes, what is drawn, what is refused."""
+
+import numpy as np
+import pytest
+from problem_scenes import write_scene
+
+import sim
+from sim.identify.report.rigid import rigid_bodies
+from sim.scene import SceneError
+
+TUMBLING = """
+format: 2
+time: {duration: 0.2, fps: 10 Hz, substeps: 4}
+objects:
+  hammer:
+    body:
+      shapes:
+        head: {box: {half: [3 cm, 4 cm, 8 cm]}, at: [0.3, 0, 0], density: 2700}
+        handle: {capsule: {radius: 2 cm, half_height: 0.2}, turn: [0, 90 deg, 0.1], mass: 0.7}
+      sites: {end: [-0.2, 0, 0]}
+    velocity: [1, 2, 0]
+    spin: [3, 9, 5]
+markers:
+  end: {on: hammer, where: {all: true}}
+loss:
+  - {reach: {marker: end, point: [0.4, 0.3, 0.2], at: last, scale: 0.1}}
+parameters:
+  half: {of: objects.hammer.body.shapes.head.box.half, transform: log}
+  density: {of: objects.hammer.body.shapes.head.density, transform: log}
+  radius: {of: objects.hammer.body.shapes.handle.capsule.radius, transform: log}
+  mass: {of: objects.hammer.body.shapes.handle.mass, transform: log}
+  at: {of: objects.hammer.body.shapes.head.at}
+"""
+TETRAHEDRON = "v 0 0 0\nv 60 0 0\nv 0 50 0\nv 0 0 40\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
+
+
+def test_gradients_by_sizes_and_densities(tmp_path):
+    problem = sim.load_scene(write_scene(tmp_path, TUMBLING)).build(dtype=sim.float64)
+    x = problem.start
+    value, gradient = problem.value_and_grad(x)
+    assert value > 0.1 and np.abs(gradient).min() > 1e-7
+    for i in range(x.size):
+        ends = []
+        for step in (1e-5, -1e-5):
+            moved = x.copy()
+            moved[i] += step
+            ends.append(problem.value(moved))
+        assert gradient[i] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5, abs=1e-8), i
+
+
+def test_meshes_and_visuals(tmp_path):
+    (tmp_path / "wedge.obj").write_text(TETRAHEDRON)
+    text = TUMBLING.partition("loss:")[0].replace(
+        "box: {half: [3 cm, 4 cm, 8 cm]}", "mesh: {file: wedge.obj, unit: mm}"
+    )
+    scene = sim.load_scene(write_scene(tmp_path, text))
+    model = scene.build(dtype=sim.float64).model
+    assert model.body_mass.numpy()[0] == pytest.approx(0.7 + 2700 * 0.06 * 0.05 * 0.04 / 6)
+    (drawn,) = rigid_bodies(model)
+    middle = rigid_bodies(model)[0].points.max(axis=0)  # the corner of the mesh along x
+    assert middle[0] == pytest.approx(0.36) and len(drawn.points) > 100
+    seen = text.replace("      sites:", "      visuals: {ball: {sphere: {radius: 0.1}, at: [0, 1, 0]}}\n      sites:")
+    (drawn,) = rigid_bodies(sim.load_scene(write_scene(tmp_path, seen)).build().model)
+    assert drawn.points[:, 1].min() == pytest.approx(0.9)  # instead of its shapes
+    again = sim.load_scene(write_scene(tmp_path, scene.build().description.resolved)).build()
+    assert again.model.shape_label == ["hammer.head", "hammer.handle"]
+
+    (tmp_path / "wedge.obj").write_text(TETRAHEDRON.partition("f 2")[0])
+    with pytest.raises(SceneError, match=r"shapes\.head: the surface is not closed: 3 of its edges"):
+        sim.load_scene(write_scene(tmp_path, text)).build()
+
+
+def test_all_that_is_wrong_at_once(tmp_path):
+    text = TUMBLING.partition("loss:")[0]
+    for old, new in [
+        ("density: 2700", "friction: 0.3, restitution: 0.1"),
+        (", mass: 0.7", ""),
+        ("half_height: 0.2", "half_height: -0.2"),
+    ]:
+        assert old in text
+        text = text.replace(old, new)
+    with pytest.raises(SceneError) as error:
+        sim.load_scene(write_scene(tmp_path, text)).build()
+    assert {p.path for p in error.value.problems} == {"objects.hammer.body.shapes.handle.capsule.half_height"}
+    with pytest.raises(SceneError) as error:
+        sim.load_scene(write_scene(tmp_path, text.replace("-0.2", "0.2"))).build()
+    paths = [p.path.removeprefix("objects.hammer.body") for p in error.value.problems]
+    assert paths == ["", ".shapes.head.friction", ".shapes.head.restitution"]
+    assert "nothing gives it a mass" in str(error.value) and "has no effect yet" in str(error.value)
+    with pytest.raises(SceneError, match="`mass` and `density` exclude each other"):
+        sim.load_scene(write_scene(tmp_path, TUMBLING.replace("mass: 0.7", "mass: 0.7, density: 100")))
