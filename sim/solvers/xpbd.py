@@ -54,8 +54,8 @@ class SolverXPBD(Solver, key="xpbd"):
                 always with "jacobi" and "bdf2".
     direct:     labels of constraints that are solved together in every iteration, after the others are projected, by an
                 LU factorisation of blocks, O(n) for chains and trees: what is stiff or has large ratios of masses then
-                needs no more substeps than what is soft.  One-sided constraints and rows with a largest force stay
-                with the others.
+                needs no more substeps than what is soft.  One-sided constraints, friction and drives with a largest
+                effort stay with the others.
     Pinned points (zero inverse mass) never move, unless their attachment prescribes a motion.
     All six may be changed between steps; what a tape or a graph has recorded stays as it is.
     """
