@@ -28,6 +28,7 @@ from sim.solvers.base import Solver, SolverError, Substep
 from sim.solvers.batch import ConstraintBatch, Rows
 from sim.solvers.direct.system import direct_rows, direct_systems
 from sim.solvers.integrators import INTEGRATORS, Integrator
+from sim.solvers.mechanisms.rank import refuse_dependent
 from sim.solvers.touching import FrictionStep
 
 WIDE = 32
@@ -149,6 +150,7 @@ class SolverXPBD(Solver, key="xpbd"):
         super()._own_scratch()
         model, averaged = self.model, self.order == "jacobi"
         direct = direct_rows(self.batches, self.direct)
+        refuse_dependent(model, self.direct)
         self._friction = FrictionStep(model, self._bodies, self.batches)
         self._direct = direct_systems(model, self.batches, direct, self.begins)
         self._swept = {b.set.name: list(b.colors_without(rows)) for b, rows in zip(self.batches, direct, strict=True)}

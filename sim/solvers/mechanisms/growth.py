@@ -12,12 +12,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.core.runtime.arrays.array import array
-from sim.geometry import rotation_from_quaternion
-from sim.model.fields import BALL, FIXED, PRISMATIC, REVOLUTE
 from sim.model.model import Model
 from sim.solvers.base import Solver
 from sim.solvers.mechanisms.joint_errors import rigid_joints
+from sim.solvers.mechanisms.rows import joint_ends, joint_rows, joint_trees
 
 MEETING = 3
 """Joints at one body from which on sweeps may gain energy."""
@@ -34,8 +32,8 @@ def sweep_growth(solver: Solver) -> tuple[float, str]:
     if begins is None or solver.sweeps % 2 == 0 or not model.joint_count:
         return 0.0, ""
     worst, where = 0.0, ""
-    for joints in _trees(model, _swept(solver)):
-        ends = _ends(model)[joints].ravel()
+    for joints in joint_trees(model, _swept(solver)):
+        ends = joint_ends(model)[joints].ravel()
         count = np.bincount(ends[ends >= 0], minlength=model.body_count)
         bodies = np.flatnonzero(count)
         if count.max() < MEETING or len(bodies) > MOST_BODIES:
@@ -73,78 +71,14 @@ def _swept(solver: Solver) -> list[int]:
     return sorted(places, key=lambda j: places[j])
 
 
-def _ends(model: Model) -> np.ndarray:
-    return np.stack([_host(model.joint_parent), _host(model.joint_child)], axis=1).astype(int)
-
-
-def _host(values: array) -> np.ndarray:
-    out = values.device.numpy(values)
-    return out.astype(np.float64) if out.dtype.kind == "f" else out
-
-
-def _trees(model: Model, joints: list[int]) -> list[list[int]]:
-    """Joints that are connected by free bodies, in their order."""
-    free, ends, tree = _host(model.body_free) > 0, _ends(model), {j: j for j in joints}
-
-    def root(j: int) -> int:
-        while tree[j] != j:
-            j = tree[j]
-        return j
-
-    first: dict[int, int] = {}
-    for j in joints:
-        for body in ends[j]:
-            if body >= 0 and free[body]:
-                tree[root(j)] = root(first.setdefault(int(body), j))
-    return [[j for j in joints if root(j) == k] for k in joints if root(k) == k]
-
-
 def _growth(model: Model, joints: list[int], bodies: np.ndarray, sweeps: int) -> float:
     """|z| - 1 of the mode that grows most."""
-    at = {int(body): 6 * k for k, body in enumerate(bodies)}
-    q, com, ends, rigid = _host(model.body_q), _host(model.body_com), _ends(model), rigid_joints(model)
-    inv_mass, inv_inertia = _host(model.body_inv_mass), _host(model.body_inv_inertia)
-    W = np.zeros((6 * len(bodies), 6 * len(bodies)))
-    centers = {}
-    for body, k in at.items():
-        R = rotation_from_quaternion(q[body, 3:])
-        W[k : k + 3, k : k + 3] = inv_mass[body] * np.eye(3)
-        W[k + 3 : k + 6, k + 3 : k + 6] = R @ inv_inertia[body] @ R.T
-        centers[body] = q[body, :3] + R @ com[body]
-    P, steps = np.eye(len(W)), []
-    for j in joints:
-        J = np.zeros((6, len(W)))
-        place, axes = _frame(model, q, j)
-        for body, sign in zip(ends[j].tolist(), (-1.0, 1.0), strict=True):
-            if body >= 0:
-                k, (x, y, z) = at[body], place - centers[body]
-                J[:3, k : k + 3] = sign * axes.T
-                J[:3, k + 3 : k + 6] = -sign * axes.T @ np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
-                J[3:, k + 3 : k + 6] = sign * axes.T
-        J = J[_held(int(_host(model.joint_kind)[j]), *rigid[j])]
-        steps.append(W @ J.T @ np.linalg.pinv(J @ W @ J.T, hermitian=True, rcond=1e-10) @ J)
+    W, rows = joint_rows(model, joints, bodies)
+    P = np.eye(len(W))
+    steps = [W @ J.T @ np.linalg.pinv(J @ W @ J.T, hermitian=True, rcond=1e-10) @ J for J in rows]
     for sweep in range(sweeps):
         for step in steps[::-1] if sweep % 2 else steps:
             P = P - step @ P
     mu = np.linalg.eigvals(P).astype(complex)
     root = np.sqrt(mu * mu - mu)
     return float(max(np.abs(mu + root).max(), np.abs(mu - root).max()) - 1.0)
-
-
-def _frame(model: Model, q: np.ndarray, j: int) -> tuple[np.ndarray, np.ndarray]:
-    """Place and axes (columns) of the parent's frame of a joint."""
-    X, body = _host(model.joint_X_p)[j], int(_host(model.joint_parent)[j])
-    axes = rotation_from_quaternion(X[3:])
-    if body < 0:
-        return X[:3], axes
-    R = rotation_from_quaternion(q[body, 3:])
-    return q[body, :3] + R @ X[:3], R @ axes
-
-
-def _held(kind: int, lengths: bool, angles: bool) -> list[int]:
-    """Which of the six motions of the child against the parent, along and about the axes of a joint, are held: those
-    of lengths, and of angles.  Of distances nothing is said."""
-    held = {REVOLUTE: ([0, 1, 2], [4, 5]), PRISMATIC: ([1, 2], [3, 4, 5]), FIXED: ([0, 1, 2], [3, 4, 5]),
-            BALL: ([0, 1, 2], [])}  # fmt: skip
-    along, about = held.get(kind, ([], []))
-    return along * bool(lengths) + about * bool(angles)
