@@ -1,6 +1,6 @@
 """Random trees of joints with all that acts on them: every gradient against differences.
 
-`python -m pytest -m slow` runs a hundred more seeds.
+`python -m pytest -m slow` runs all of it: minutes for the gradients, half an hour of compiling for the second ones.
 """
 
 import pytest
@@ -21,9 +21,7 @@ def test_gradients_by_every_value_and_the_state_are_differences(family, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("family", "seed"), [("hinges", 0), ("sliders", 1), ("plain", 2), ("direct", 0), ("damped", 3)]
-)
+@pytest.mark.parametrize(("family", "seed"), [("hinges", 0), ("plain", 2), ("direct", 0)])
 @pytest.mark.filterwarnings("ignore::sim.NumericsWarning")
 def test_second_derivatives_are_differences_of_gradients(family, seed):
     found = second_derivatives(JointTree(seed, FAMILIES[family]), seed)
