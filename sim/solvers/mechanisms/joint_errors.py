@@ -90,6 +90,18 @@ def joint_warning(solver: Solver, state: State) -> str:
     return joint_errors(solver, state).advice if solver.model.joint_count else ""
 
 
+def start_warning(solver: Solver) -> str:
+    """What to say of rigid joints that do not hold where the bodies begin; else ""."""
+    model = solver.model
+    found = joint_errors(solver, model.state()) if model.joint_count else None
+    if found is None or not found.advice:
+        return ""
+    return (
+        f"{found}, where the bodies begin, of a mechanism of {found.size:.3g} m: the first step throws them together;"
+        " check places and turns of bodies and joints"
+    )
+
+
 def _advice(solver: Solver, found: JointErrors) -> str:
     """What brings joints together."""
     direct = getattr(solver, "direct", None)
