@@ -9,7 +9,7 @@ import numpy as np
 from sim.model.model import Model
 from sim.solvers.base import SolverError
 from sim.solvers.mechanisms.joint_errors import rigid_joints
-from sim.solvers.mechanisms.rows import joint_ends, joint_rows, joint_trees
+from sim.solvers.mechanisms.rows import joint_ends, joint_rows, joint_trees, root_of
 
 LEAST = 1e-7
 """A singular value below this part of the largest one counts as zero."""
@@ -36,7 +36,7 @@ def refuse_dependent(model: Model, direct: Sequence[str]) -> None:
         J = np.concatenate(rows)
         if not len(J):
             continue
-        scaled = J @ _root(W)
+        scaled = J @ root_of(W)
         scaled /= np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1e-300)
         left, sizes, _ = np.linalg.svd(scaled)
         rank = int((sizes > LEAST * sizes[0]).sum())
@@ -48,8 +48,3 @@ def refuse_dependent(model: Model, direct: Sequence[str]) -> None:
                 f" {len(J)} rows follow from the others: their forces are not determined",
                 "Give one of them a compliance, or leave them to the sweeps",
             )
-
-
-def _root(W: np.ndarray) -> np.ndarray:
-    values, vectors = np.linalg.eigh(W)
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))

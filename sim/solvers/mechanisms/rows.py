@@ -38,11 +38,15 @@ def joint_trees(model: Model, joints: list[int]) -> list[list[int]]:
     return [[j for j in joints if root(j) == k] for k in joints if root(k) == k]
 
 
-def joint_rows(model: Model, joints: list[int], bodies: np.ndarray) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Inverse masses and inertias (6 n, 6 n) of n bodies, and for each joint its rigid rows (rows, 6 n): by velocities
-    of the centres of mass, and angular velocities."""
+def joint_rows(
+    model: Model, joints: list[int], bodies: np.ndarray, poses: np.ndarray | None = None, rigid: bool = True
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Inverse masses and inertias (6 n, 6 n) of n bodies; for each joint its rigid rows (rows, 6 n), or all that hold
+    it, by velocities of the centres of mass, and angular velocities.  poses: None where the bodies begin."""
     at = {int(body): 6 * k for k, body in enumerate(bodies)}
-    q, com, ends, rigid = _host(model.body_q), _host(model.body_com), joint_ends(model), rigid_joints(model)
+    q = _host(model.body_q) if poses is None else poses
+    com, ends = _host(model.body_com), joint_ends(model)
+    holds = rigid_joints(model) if rigid else np.ones((model.joint_count, 2), bool)
     inv_mass, inv_inertia = _host(model.body_inv_mass), _host(model.body_inv_inertia)
     W, centers, found = np.zeros((6 * len(bodies), 6 * len(bodies))), {}, []
     for body, k in at.items():
@@ -52,25 +56,31 @@ def joint_rows(model: Model, joints: list[int], bodies: np.ndarray) -> tuple[np.
         centers[body] = q[body, :3] + R @ com[body]
     for j in joints:
         J = np.zeros((6, len(W)))
-        place, axes = _frame(model, q, j)
+        place, axes = frame_of(model, q, j, 0)
         for body, sign in zip(ends[j].tolist(), (-1.0, 1.0), strict=True):
             if body >= 0:
                 k, (x, y, z) = at[body], place - centers[body]
                 J[:3, k : k + 3] = sign * axes.T
                 J[:3, k + 3 : k + 6] = -sign * axes.T @ np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
                 J[3:, k + 3 : k + 6] = sign * axes.T
-        found.append(J[_held(int(_host(model.joint_kind)[j]), *rigid[j])])
+        found.append(J[_held(int(_host(model.joint_kind)[j]), *holds[j])])
     return W, found
 
 
-def _frame(model: Model, q: np.ndarray, j: int) -> tuple[np.ndarray, np.ndarray]:
-    """Place and axes (columns) of the parent's frame of a joint."""
-    X, body = _host(model.joint_X_p)[j], int(_host(model.joint_parent)[j])
+def frame_of(model: Model, q: np.ndarray, j: int, side: int) -> tuple[np.ndarray, np.ndarray]:
+    """Place and axes (columns) of the frame of a joint on its parent (side 0) or child, with the bodies at poses q."""
+    X, body = _host(model.joint_X_c if side else model.joint_X_p)[j], int(joint_ends(model)[j, side])
     axes = rotation_from_quaternion(X[3:])
     if body < 0:
         return X[:3], axes
     R = rotation_from_quaternion(q[body, 3:])
     return q[body, :3] + R @ X[:3], R @ axes
+
+
+def root_of(W: np.ndarray) -> np.ndarray:
+    """A matrix L with L L^T = W, which is positive semidefinite."""
+    values, vectors = np.linalg.eigh(W)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
 def _held(kind: int, lengths: bool, angles: bool) -> list[int]:
