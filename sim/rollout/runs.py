@@ -26,6 +26,7 @@ from sim.model.state import State
 from sim.rollout.segments import StepGraphs
 from sim.rollout.trajectory import NonFiniteState, Plan, Trajectory, is_finite
 from sim.rollout.workspace import Workspace, WorkspacePool
+from sim.solvers.mechanisms.swing import swing_warning
 
 STACKS = recording.opened, graph.opened, observers.opened
 
@@ -92,6 +93,7 @@ class Run:
             w.take_forces(plan.start)
             a, b = w.state(), w.state()
             a.copy_from(plan.start)
+            swinging = ""
             for k in range(last + 1):
                 w.step(a, b)
                 a, b = b, a
@@ -99,8 +101,10 @@ class Run:
                     place = w.solver.locate_nonfinite(b, a, w.control, w.dt)
                     return NonFiniteState(
                         f"the simulation became non-finite in step {k + 1} of {plan.steps} (t = {a.time:.6g} s), first"
-                        f" {place}; take shorter steps (more substeps), or check masses and compliances"
+                        f" {place}{swinging}; take shorter steps (more substeps), or check masses and compliances"
                     )
+                if not swinging and (text := swing_warning(w.solver, a, w.dt)):
+                    swinging = f"; from step {k + 1} on {text}"
         return NonFiniteState(f"the simulation became non-finite before step {last + 1} of {plan.steps}")
 
 

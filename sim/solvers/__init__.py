@@ -3,8 +3,9 @@
 from sim.solvers.base import SOLVERS as SOLVERS
 from sim.solvers.base import Solver as Solver
 from sim.solvers.base import SolverError as SolverError
-from sim.solvers.joint_errors import JointErrors as JointErrors
-from sim.solvers.joint_errors import joint_errors as joint_errors
+from sim.solvers.mechanisms.joint_errors import JointErrors as JointErrors
+from sim.solvers.mechanisms.joint_errors import joint_errors as joint_errors
+from sim.solvers.mechanisms.joint_errors import start_warning as start_warning
 from sim.solvers.newton import SolverNewton as SolverNewton
 from sim.solvers.residual import StepResidual as StepResidual
 from sim.solvers.residual import step_residuals as step_residuals

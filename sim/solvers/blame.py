@@ -61,6 +61,8 @@ class Blame:
     def _start(self, bad: np.ndarray) -> str:
         """What is wrong with a body as it is predicted."""
         angular = np.linalg.norm(self.before.body_qd.numpy()[bad[0], 3:])
+        if not np.isfinite(self.model.body_inv_inertia.numpy()[bad[0]]).all():
+            return "whose inertia is not positive definite"
         turning = f"which turns by pi or more in one step of {self.dt:g} s"
         if bad[0] in self.model.motion_body.numpy():
             return f"{turning}, as its motion says"

@@ -37,6 +37,7 @@ from sim.core.runtime.devices.graph import capturing
 from sim.core.runtime.launch.launch import launch
 from sim.solvers.base import Solver, SolverError
 from sim.solvers.batch import ConstraintBatch
+from sim.solvers.mechanisms.growth import growth_of_joints
 from sim.solvers.steplength import NumericsWarning, left_to_others
 from sim.solvers.xpbd import SolverXPBD
 
@@ -100,12 +101,13 @@ def growing(solver: Solver, dt: float) -> SolverError | None:
 
 
 def growth_warning(solver: Solver, dt: float) -> str:
-    """A sentence for people on steps of dt [s] that may gain energy, and are not refused; else ""."""
+    """A sentence for people on steps of dt [s] that may gain energy, of solids or of joints, and are not refused; else
+    ""."""
     for batch, step, most in _damped_solids(solver, dt):
         times = step.r * np.sqrt(step.k) / most
         if times > 1.0:
             return _said(batch, dt, times, "may gain energy")
-    return ""
+    return growth_of_joints(solver)
 
 
 def _damped_solids(solver: Solver, dt: float) -> Iterator[tuple[ConstraintBatch, Relaxation, float]]:

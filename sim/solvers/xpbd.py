@@ -29,6 +29,7 @@ from sim.solvers.batch import ConstraintBatch, Rows
 from sim.solvers.bodies import MassSplitting
 from sim.solvers.direct.system import direct_rows, direct_systems
 from sim.solvers.integrators import INTEGRATORS, Integrator
+from sim.solvers.mechanisms.rank import refuse_dependent
 from sim.solvers.touching import FrictionStep
 
 WIDE = 32
@@ -55,8 +56,8 @@ class SolverXPBD(Solver, key="xpbd"):
                 always with "bdf2", and with "jacobi" between particles.
     direct:     labels of constraints that are solved together in every iteration, after the others are projected, by an
                 LU factorisation of blocks, O(n) for chains and trees: what is stiff or has large ratios of masses then
-                needs no more substeps than what is soft.  One-sided constraints and rows with a largest force stay
-                with the others.
+                needs no more substeps than what is soft.  One-sided constraints, friction and drives with a largest
+                effort stay with the others.
     Pinned points (zero inverse mass) never move, unless their attachment prescribes a motion.
     All six may be changed between steps; what a tape or a graph has recorded stays as it is.
     """
@@ -110,7 +111,7 @@ class SolverXPBD(Solver, key="xpbd"):
         self._bounds = leading_parts(self.batches) if self.start == "elastic" else {}
         for batch in self.batches:
             c, damped, slots = batch.set.constraint, batch.set.damping is not None, batch.set.slots
-            begin = self._begins(batch)
+            begin = self.begins(batch)
             if batch.set.surface:
                 continue
             on_slots = not slots.only_particles or (begin and not c.unilateral)
@@ -144,7 +145,7 @@ class SolverXPBD(Solver, key="xpbd"):
                 "Choose `order: colored`",
             )
 
-    def _begins(self, batch: ConstraintBatch) -> bool:
+    def begins(self, batch: ConstraintBatch) -> bool:
         """Are the directions of the rigid rows of these constraints those at the start of a step?"""
         chosen = batch.set.constraint.from_start if self.direction == "joints" else self.direction == "start"
         bodies = self.order == "jacobi" and not batch.set.slots.only_particles
@@ -155,8 +156,9 @@ class SolverXPBD(Solver, key="xpbd"):
         model = self.model
         self._split = MassSplitting(model, self.batches, self._bodies) if self.order == "jacobi" else None
         direct = direct_rows(self.batches, self.direct)
+        refuse_dependent(model, self.direct)
         self._friction = FrictionStep(model, self._bodies, self.batches)
-        self._direct = direct_systems(model, self.batches, direct, self._begins)
+        self._direct = direct_systems(model, self.batches, direct, self.begins)
         self._swept = {b.set.name: list(b.colors_without(rows)) for b, rows in zip(self.batches, direct, strict=True)}
         self._soft = {
             b.set.name: zeros(b.set.count, model.dtype, model.device, model.requires_grad)

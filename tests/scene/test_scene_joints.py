@@ -98,6 +98,15 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path, old, new, place, said):
     assert place in found and (len(found) == 1 or "screw" in new)
 
 
+def test_joints_that_do_not_hold_at_the_start_are_told_of(tmp_path):
+    apart = (ELBOW, "parent_at: [0.5, 0, 0], child_at: [-0.2, 0, 0]}")
+    notes = arm(tmp_path, apart).description.notes
+    assert (
+        len(notes) == 1 and "apart by up to 0.3 m" in notes[0] and "most at 'elbow', where the bodies begin" in notes[0]
+    )
+    assert not arm(tmp_path).description.notes
+
+
 def test_a_damping_of_rigid_rows_is_no_parameter(tmp_path):
     with pytest.raises(SceneError, match="it damps what gives way: the joint needs a compliance"):
         arm(tmp_path, more=VARIED.replace("PATH", "joints.elbow.damping"))

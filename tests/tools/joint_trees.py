@@ -248,3 +248,55 @@ class JointTree:
 
 def _positive(path: str) -> bool:
     return path.endswith(("compliance", "damping", "friction", "target_ke", "target_kd"))
+
+
+@sim.kernel
+def weigh_poses(q: sim.array[sim.transformd], w: sim.array[sim.transformd], out: sim.array[sim.float64]):
+    """A smooth function of poses that is not linear."""
+    i = sim.tid()
+    p, turn, v, by = q[i].p, q[i].q, w[i].p, w[i].q
+    sim.atomic_add(
+        out, 0, sim.dot(p, v) * (1.0 + sim.dot(p, p)) + turn[0] * turn[1] * by[0] + turn[2] * turn[3] * by[1]
+    )
+
+
+def second_derivatives(tree: JointTree, seed: int, h: float = 1e-5) -> dict[str, tuple[float, float, float]]:
+    """Of a function of the poses at the end, by every group of values: along random directions u, v what `jvp` and
+    `hvp` say of H u . v, and the difference of gradients."""
+    model, rng = tree.model, np.random.default_rng([seed, 3])
+    names = [n for n in tree.inputs if not n.startswith(("state", "control"))]
+    names = [n for n in names if not (_positive(n) and (tree.values[n] == 0).any())]
+    arrays = [tree.inputs[n] for n in names]
+    weights = sim.array(rng.normal(size=(model.body_count, 7)), dtype=sim.transformd)
+    u, v = (
+        [rng.normal(size=tree.values[n].shape) * np.maximum(0.1 * np.abs(tree.values[n]), 1e-3) for n in names]
+        for _ in range(2)
+    )
+
+    def loss(*_: sim.array) -> sim.array:
+        out = sim.zeros(1, sim.float64, requires_grad=True)
+        end = sim.rollout(tree.solver, model.state(), tree.steps, DT, tree.control).final
+        sim.launch(weigh_poses, model.body_count, [end.body_q, weights], [out])
+        return out
+
+    def gradient(step: float) -> list[np.ndarray]:
+        for a, n, by in zip(arrays, names, u, strict=True):
+            a.assign(tree.values[n] + step * by)
+        with sim.Tape() as tape:
+            out = loss()
+        tape.backward(out)
+        found = [a.grad.numpy().copy() for a in arrays]
+        tape.zero()
+        return found
+
+    first = gradient(0.0)
+    _, (slope,) = sim.autograd.jvp(loss, arrays, u)
+    products = [p.numpy() for p in sim.autograd.hvp(loss, arrays, u)]
+    differences = [(p - m) / (2 * h) for p, m in zip(gradient(h), gradient(-h), strict=True)]
+    gradient(0.0)
+    along = sum(float((g * by).sum()) for g, by in zip(first, u, strict=True))
+    out = {"slope": (slope.item(), along, sum(float(np.abs(g * by).sum()) for g, by in zip(first, u, strict=True)))}
+    for n, product, difference, by in zip(names, products, differences, v, strict=True):
+        size = float(np.abs(difference * by).sum())
+        out[n] = float((product * by).sum()), float((difference * by).sum()), size
+    return out

@@ -5,9 +5,9 @@
 from dataclasses import dataclass
 from functools import cache
 
-from sim.core.lang.constants import pi
+from sim.core.lang.constants import nan, pi
 from sim.core.lang.frontend.builtins import tid
-from sim.core.lang.library.matrix import inverse
+from sim.core.lang.library.matrix import determinant, inverse
 from sim.core.lang.library.quaternion import quat_from_rotation_vector
 from sim.core.lang.types import Scalar, matrix, quaternion, transformation, vector
 from sim.core.runtime.arrays.array import array
@@ -69,10 +69,14 @@ def body_derivations(real: Scalar) -> BodyKernels:
 
     @kernel
     def invert_inertia(inertia: array[mat33], free: array[real], out: array[mat33]):
-        """out[i] = inertia[i]^-1, zero for bodies that are held."""
+        """out[i] = inertia[i]^-1; zero for bodies that are held, no number where it is not positive definite."""
         i = tid()
+        a = inertia[i]
         if free[i] > 0.0:
-            out[i] = inverse(inertia[i])
+            if a[0, 0] > 0.0 and a[0, 0] * a[1, 1] > a[0, 1] * a[1, 0] and determinant(a) > 0.0:
+                out[i] = inverse(a)
+            else:
+                out[i] = mat33(nan)
         else:
             out[i] = mat33()
 

@@ -23,7 +23,16 @@ from sim.scene.build.parts import add_parts
 from sim.scene.build.terms import make_terms
 from sim.scene.validate.document import Document
 from sim.schema.errors import SceneError
-from sim.solvers import SOLVERS, Solver, SolverError, growing, growth_warning, rounding_warning, step_warnings
+from sim.solvers import (
+    SOLVERS,
+    Solver,
+    SolverError,
+    growing,
+    growth_warning,
+    rounding_warning,
+    start_warning,
+    step_warnings,
+)
 
 PRECISION = float64
 """Of a scene's model where nobody says, in Python and on the command line alike: differences and far digits of
@@ -88,6 +97,8 @@ def _problem(context: BuildContext, device: DeviceLike, dtype: Any) -> Problem:
     context.finish()
     if longest and (text := growth_warning(solver, longest)):
         context.warnings.append(f"solver: {text}")
+    if text := start_warning(solver):
+        context.warnings.append(text)
     context.warnings += [f"solver: {text}" for text in step_warnings(solver, [e.schedule.dt for e in experiments])]
     rounding = (rounding_warning(model, e.schedule.steps * e.schedule.dt, e.schedule.dt) for e in experiments)
     context.warnings += [f"solver: {text}" for text in dict.fromkeys(rounding) if text]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sim.constraints.joints.drives import FREE
 from sim.constraints.slots.pattern import PARTICLE
 from sim.core.lang.errors import did_you_mean
 from sim.core.lang.types import int32, matrix, vector
@@ -209,9 +210,10 @@ def direct_rows(batches: Sequence[ConstraintBatch], labels: Sequence[str]) -> li
     """For each batch the rows that are solved directly: those of one of these labels, or of a part of it
     (`wire.start` of `wire`).
 
-    What is bounded stays out: one-sided constraints, and rows with a largest force.  Raises SolverError where nothing
-    of a label is left.
+    What is bounded stays out: one-sided constraints, friction, and drives with a largest effort.  Raises SolverError
+    where nothing of a label is left.
     """
+    linear = [_linear(b) for b in batches]
     known = list(dict.fromkeys(name for b in batches for name in b.set.names))
     found = list[np.ndarray]()
     for label in labels:
@@ -220,16 +222,19 @@ def direct_rows(batches: Sequence[ConstraintBatch], labels: Sequence[str]) -> li
                 f"direct={label!r}: no constraints have this label{did_you_mean(label, known)}",
                 f"There are {', '.join(known)}",
             )
-        if not any(_names(label, name) for b in batches if _is_linear(b) for name in b.set.names):
+        if not any(
+            _names(label, name) for b, fit in zip(batches, linear, strict=True) if fit.any() for name in b.set.names
+        ):
             raise SolverError(
                 f"direct={label!r}: its constraints are one-sided or have a largest force, which a linear solve cannot"
                 " respect; leave it out, and they are projected one by one",
                 "Leave it out",
             )
-    for b in batches:
-        named = [name for name in b.set.names if _is_linear(b) and any(_names(label, name) for label in labels)]
+    for b, fit in zip(batches, linear, strict=True):
+        named = [name for name in b.set.names if any(_names(label, name) for label in labels)]
         chosen = np.unique(np.concatenate([np.zeros(0, int), *(b.set.index_of[name] for name in named)]))
-        found.append(chosen[chosen >= 0])
+        chosen = chosen[chosen >= 0]
+        found.append(chosen[fit[chosen]])
     return found
 
 
@@ -237,9 +242,14 @@ def _names(label: str, name: str) -> bool:
     return name == label or name.startswith(f"{label}.")
 
 
-def _is_linear(batch: ConstraintBatch) -> bool:
+def _linear(batch: ConstraintBatch) -> np.ndarray:
+    """(rows,) bool: the constraints that have no bounds."""
     c = batch.set.constraint
-    return not c.unilateral and not c.limited and bool(c.active(batch.set.damping is not None or c.driven))
+    acts = not c.unilateral and bool(c.active(batch.set.damping is not None or c.driven))
+    if acts and c.driven and c.limited:
+        most = batch.set.parameters[c.limited]
+        return most.device.numpy(most) >= FREE
+    return np.full(batch.set.count, acts and not c.limited)
 
 
 def direct_systems(

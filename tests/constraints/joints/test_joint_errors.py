@@ -88,5 +88,5 @@ def test_a_rollout_whose_joints_come_apart_says_so_once_with_advice():
         warnings.simplefilter("error")
         sim.rollout(solver, model.state(), 30, 1 / 60)
         better = sim.SolverXPBD(model, iterations=200)
-        final = sim.rollout(better, model.state(), 30, 1 / 60).final
+        final = sim.rollout(better, model.state(), 60, 1 / 120).final
     assert sim.joint_errors(better, final).max_distance < 0.01

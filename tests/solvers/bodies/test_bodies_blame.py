@@ -56,3 +56,13 @@ def test_a_prescribed_turn_of_pi_in_one_step_is_named():
         sim.NonFiniteState, match=r"in step 1 .*at body 0 \('hand'\), which turns by pi .* as its motion"
     ):
         sim.rollout(sim.SolverXPBD(model), model.state(), 2, 0.01)
+
+
+@pytest.mark.parametrize("given", [(0.1, -0.1, 0.1, 0, 0, 0), (0.1, 0.1, 0.1, 0.2, 0, 0), (-0.1, -0.1, -0.1, 0, 0, 0)])
+def test_an_inertia_that_became_none_is_named(given):
+    builder = sim.ModelBuilder()
+    builder.add_body(mass=1.0, inertia=(0.1, 0.1, 0.1, 0, 0, 0), label="box")
+    model = builder.finalize(dtype=sim.float64)
+    model["box.inertia"].assign(np.array([given]))
+    with pytest.raises(sim.NonFiniteState, match=r"at body 0 \('box'\), whose inertia is not positive definite"):
+        sim.rollout(sim.SolverXPBD(model), model.state(), 2, 0.01)

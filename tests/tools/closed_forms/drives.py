@@ -139,9 +139,7 @@ def four_bar() -> list[Figure]:
         return [0, 0, np.sin(angle / 2), np.cos(angle / 2)]
 
     turning: list[dict[str, Any]] = [{"turn": (0, 0, at["turn"]), "end": 0.5}]
-    crank = builder.add_body(
-        [0, 0, 0, *turned_by(begin)], mass=1.0, inertia=0.01, held=True, motion=turning, label="crank"
-    )
+    crank = builder.add_body([0, 0, 0, *turned_by(begin)], held=True, motion=turning, label="crank")
     coupler = builder.add_body([*pin, *turned_by(tilt)], 1.0, 0.01, label="coupler")
     rocker = builder.add_body([at["ground"], 0, 0, *turned_by(rest)], 1.0, 0.01, label="rocker")
     builder.add_joint_ball(crank, coupler, (at["crank"], 0, 0), (0, 0, 0), label="first")

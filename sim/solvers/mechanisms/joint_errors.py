@@ -56,7 +56,7 @@ def joint_errors(solver: Solver, poses: State | array) -> JointErrors:
     if host.shape[1] != model.body_count:
         raise SolverError(f"these are poses of {host.shape[1]} bodies, and the model has {model.body_count}")
     model.refresh()
-    holds = _rigid(model)
+    holds = rigid_joints(model)
     rigid = holds.any(axis=1)
     if not rigid.any():
         return JointErrors(0.0, 0.0, 0.0, 0.0, "", 0.0)
@@ -90,6 +90,18 @@ def joint_warning(solver: Solver, state: State) -> str:
     return joint_errors(solver, state).advice if solver.model.joint_count else ""
 
 
+def start_warning(solver: Solver) -> str:
+    """What to say of rigid joints that do not hold where the bodies begin; else ""."""
+    model = solver.model
+    found = joint_errors(solver, model.state()) if model.joint_count else None
+    if found is None or not found.advice:
+        return ""
+    return (
+        f"{found}, where the bodies begin, of a mechanism of {found.size:.3g} m: the first step throws them together;"
+        " check places and turns of bodies and joints"
+    )
+
+
 def _advice(solver: Solver, found: JointErrors) -> str:
     """What brings joints together."""
     direct = getattr(solver, "direct", None)
@@ -102,7 +114,7 @@ def _advice(solver: Solver, found: JointErrors) -> str:
     )
 
 
-def _rigid(model: Model) -> np.ndarray:
+def rigid_joints(model: Model) -> np.ndarray:
     """(joints, 2) bool: of which rows without compliance hold the lengths, and the angles."""
     out = np.zeros((model.joint_count, 2), bool)
     for number, (label, joint) in enumerate(model.joints.items()):
