@@ -89,3 +89,40 @@ def test_all_that_is_wrong_at_once(tmp_path):
     assert "nothing gives it a mass" in str(error.value) and "has no effect yet" in str(error.value)
     with pytest.raises(SceneError, match="`mass` and `density` exclude each other"):
         sim.load_scene(write_scene(tmp_path, TUMBLING.replace("mass: 0.7", "mass: 0.7, density: 100")))
+
+
+GIVEN = TUMBLING.partition("parameters:")[0].replace("      sites", "      mass: 1.5\n      com: [0.1, 0, 0.02]\n"
+    "      inertia: [0.01, 0.02, 0.025, 1e-3, 2e-3, -1e-3]\n      sites") + """parameters:
+  inertia: {of: objects.hammer.body.inertia}
+  com: {of: objects.hammer.body.com}
+  mass: {of: objects.hammer.body.mass}
+"""  # fmt: skip
+
+
+def test_inertia_stays_physical(tmp_path):
+    problem = sim.load_scene(write_scene(tmp_path, GIVEN)).build(dtype=sim.float64)
+    kinds = {p.name: p.transform.name for p in problem.sought}
+    assert kinds == {"inertia": "log-cholesky", "com": "none", "mass": "log"}
+    assert problem.sought[0].labels == [f"inertia.{key}" for key in ("xx", "yy", "zz", "xy", "xz", "yz")]
+    x = problem.start
+    assert problem.physical(x)["inertia"] == pytest.approx([0.01, 0.02, 0.025, 1e-3, 2e-3, -1e-3])
+    _, gradient = problem.value_and_grad(x)
+    for i in range(x.size):
+        ends = [problem.value(x + step * np.eye(x.size)[i]) for step in (1e-5, -1e-5)]
+        assert gradient[i] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5, abs=1e-8), i
+    again = sim.load_scene(write_scene(tmp_path, problem.description.resolved)).build()
+    assert {p.name: p.transform.name for p in again.sought} == kinds
+
+
+@pytest.mark.parametrize("old, new, said", [
+    ("inertia}", "inertia, transform: log}", "`log` of an inertia"),
+    ("inertia}", "inertia, bounds: [0, 1]}", "bounds of an inertia"),
+    ("com}", "com, transform: log-cholesky}", "`log-cholesky` is for the inertia of a body as a whole"),
+    ("inertia}", "inertia.2, bounds: [0.02, 0.04]}", "alone may become what no body has"),
+    ("inertia}", "inertia.0}", "seek `objects.hammer.body.inertia` as a whole"),
+])  # fmt: skip
+def test_inertia_that_could_become_none(tmp_path, old, new, said):
+    assert GIVEN.count(old) == 1
+    with pytest.raises(SceneError, match=said):
+        sim.load_scene(write_scene(tmp_path, GIVEN.replace(old, new)))
+    sim.load_scene(write_scene(tmp_path, GIVEN.replace("inertia}", "inertia.2, bounds: [0.02, 0.028]}")))

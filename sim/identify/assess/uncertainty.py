@@ -123,7 +123,8 @@ def assess(problem: Problem, found: Linearised) -> Uncertainty:
         d[lost] = np.inf
         d[~free] = np.nan
     largest = np.maximum(*deviations)
-    errors, own, actual = (_physical(problem, x, d) for d in (largest, *deviations))
+    own, actual = (_physical(problem, x, c, d) for c, d in zip(covariance, deviations, strict=True))
+    errors = {name: np.maximum(own[name], actual[name]) for name in own}
     correlation = _correlation(covariance[0], free & ~lost)
     unseen = free & ~(np.diagonal(matrix) > 0)
     known = np.isfinite(largest) & (largest > 0)
@@ -203,12 +204,13 @@ def _correlation(covariance: np.ndarray, known: np.ndarray) -> np.ndarray:
     return covariance / np.outer(deviation, deviation)
 
 
-def _physical(problem: Problem, x: np.ndarray, deviation: np.ndarray) -> dict[str, np.ndarray]:
-    """Standard errors of physical values, from those of the coordinates (n,): to first order."""
+def _physical(problem: Problem, x: np.ndarray, covariance: np.ndarray, deviation: np.ndarray) -> dict[str, np.ndarray]:
+    """Standard errors of physical values, from covariance and standard errors (n,) of the coordinates: to first
+    order."""
     out = {}
     for name, part in problem.space.slices.items():
-        shape = problem.space.shapes[name]
-        out[name] = problem.space.transforms[name].pull_back(x[part].reshape(shape), deviation[part].reshape(shape))
+        u = x[part].reshape(problem.space.shapes[name])
+        out[name] = problem.space.transforms[name].errors(u, covariance[part, part], deviation[part])
     return out
 
 
@@ -225,8 +227,7 @@ def _measures(
         for parameter, part in problem.space.slices.items():
             shape = problem.space.shapes[parameter]
             u = found.x[part].reshape(shape)
-            rate = problem.space.transforms[parameter].pull_back(u, np.ones(shape))
-            by_value[parameter] = np.divide(slope[part].reshape(shape), rate, out=np.zeros(shape), where=rate != 0)
+            by_value[parameter] = problem.space.transforms[parameter].per_physical(u, slope[part].reshape(shape))
         out[name] = (error, by_value)
     return out
 
@@ -307,4 +308,6 @@ def _span(problem: Problem, name: str, deviation: float) -> str:
     if parameter.transform.name == "log":
         factor = math.exp(min(deviation * float(np.max(parameter.transform.scale)), 300.0))
         return f"its standard error is a factor of {factor:.2g}"
+    if parameter.transform.name == "log-cholesky":
+        return f"a coordinate of the inertia has a standard error of {deviation:.2g} (1 is a factor of e)"
     return f"its standard error is {deviation:.2g} times its scale"
