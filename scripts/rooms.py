@@ -26,9 +26,9 @@ LAYERS = """
     core.runtime.derivatives core.runtime.interop core.runtime core.spatial
     core.optim core.modules core files schema geometry
     constraints.stencils constraints.base constraints.tetrahedron constraints.cloth
-    constraints.particles constraints.projection constraints.slots constraints model
+    constraints.particles constraints.projection constraints.slots constraints.contact constraints model
     solvers.air solvers.batch solvers.fingerprint solvers.step_kernels solvers.integrators solvers.bodies
-    solvers.joints solvers.blame solvers.base solvers.newton solvers.direct
+    solvers.joints solvers.touching solvers.blame solvers.base solvers.newton solvers.direct
     solvers rollout io
     identify.parameters identify.data identify.losses identify.losses.terms identify.search identify.evaluate
     identify.problem identify.assess identify.numerics identify.report identify.run identify

@@ -13,8 +13,12 @@ from sim.constraints.cloth.membrane import membrane_neo_hookean as membrane_neo_
 from sim.constraints.cloth.membrane import membrane_stvk as membrane_stvk
 from sim.constraints.cloth.plate import fabric_bend as fabric_bend
 from sim.constraints.cloth.plate import plate as plate
-from sim.constraints.contact import contact_plane as contact_plane
-from sim.constraints.contact import contact_sphere as contact_sphere
+from sim.constraints.contact.pairs import contact_points as contact_points
+from sim.constraints.contact.shapes import contact_box as contact_box
+from sim.constraints.contact.shapes import contact_capsule as contact_capsule
+from sim.constraints.contact.shapes import contact_cylinder as contact_cylinder
+from sim.constraints.contact.shapes import contact_plane as contact_plane
+from sim.constraints.contact.shapes import contact_sphere as contact_sphere
 from sim.constraints.damping.viscoelastic import viscoelastic as viscoelastic
 from sim.constraints.damping.viscoelastic import viscoelastic_shape as viscoelastic_shape
 from sim.constraints.distance import distance as distance

@@ -103,12 +103,15 @@ class Constraint:
     on_element: kind of element -> the constraints that stand for this one on solids of such elements, all with the
                 values of its law; the first of them has one constraint for each element.
     frames:     (0, 1) where the points are two frames, of bodies or the world: C then takes one transform x, the second
-                frame as the first sees it, `x.p` and `x.q`.
+                frame as the first sees it, `x.p` and `x.q`.  (0,): C takes the second point as the first, a frame,
+                sees it, one vec3 x.
     driven:     C is pulled by a stiffness and a damping that may be zero, parameters `target_ke` and `target_kd`,
                 the latter relative to a velocity `target_vel`, instead of resisting with a compliance, which is 1.
     from_start: do its rigid rows push along the gradients at the start of a step, where the solver does not say?
     meeting:    are its points to be one?  Then the forces of a row on bodies act at one place.
     limited:    the parameter that holds the largest force [N] or torque [N m] of a row, "" where there is none.
+    reach:      of a contact for each point the parameter that says how far outside of it its surface is, "" for 0;
+                empty for all.
     """
 
     name: str
@@ -136,6 +139,7 @@ class Constraint:
     limited: str = ""
     from_start: bool = False
     meeting: bool = False
+    reach: tuple[str, ...] = ()
 
     anticipates: ClassVar[bool] = False
     """Does the evolution law also take, after the points, where their velocities bring them in the step?"""
@@ -223,9 +227,9 @@ class Constraint:
         return ("rest",) if size == self.rows else ()
 
     def point_types(self, real: Scalar) -> Any:
-        """Of what C takes first: a tuple of vec3, or a transform where it is one frame as another sees it."""
+        """Of what C takes first: a tuple of vec3, or a transform or vec3 where it is what a frame sees."""
         if self.frames:
-            return transformation(real)
+            return vector(3, real) if self.frames == (0,) else transformation(real)
         return Members(
             (vector(3, real),) * self.points, f"this constraint has {self.points} point{'s' if self.points > 1 else ''}"
         )
@@ -265,7 +269,7 @@ class Constraint:
 
     def gradient(self, real: Scalar = float32) -> Gradient:
         """The vector-Jacobian product of C with respect to its points."""
-        return gradient_of(self.traced(real), 7 if self.frames else 3 * self.points)
+        return gradient_of(self.traced(real), 7 if self.frames == (0, 1) else 3 if self.frames else 3 * self.points)
 
     def __hash__(self) -> int:
         return id(self)
@@ -295,6 +299,7 @@ def constraint(
     limited: str = "",
     from_start: bool = False,
     meeting: bool = False,
+    reach: Sequence[str] = (),
 ) -> Callable[[Callable[..., Any]], Constraint]:
     """Declare a constraint: decorates C(x, parameters...), a function of the kernel language.
 
@@ -303,14 +308,14 @@ def constraint(
     shape with rest = 0; another one takes its default in Python, if it has one.
     units: unit of each parameter, for messages and the documentation.
     elastic, damped: for each row, whether C pulls it back and whether damping acts on it; both by default.
-    stencil, added_by, frames, driven, limited, from_start, meeting: see `Constraint`.
+    stencil, added_by, frames, driven, limited, from_start, meeting, reach: see `Constraint`.
     """
     if points < 1 or not 1 <= rows <= MOST_ROWS:
         raise ConstraintError(
             f"a constraint has at least one point and one to {MOST_ROWS} rows, not {points} and {rows}"
         )
-    if tuple(frames) not in ((), (0, 1)) or (frames and points != 2):
-        raise ConstraintError("a constraint has two points that are frames, frames=(0, 1), or none")
+    if tuple(frames) not in ((), (0,), (0, 1)) or (frames and points != 2):
+        raise ConstraintError("a constraint has two points that are frames, frames=(0, 1), the first of two, or none")
     acts = [tuple(given) if given is not None else (True,) * rows for given in (elastic, damped)]
     if any(len(given) != rows for given in acts):
         raise ConstraintError(f"elastic and damped say something about each of the {rows} rows")
@@ -351,6 +356,7 @@ def constraint(
             limited=limited,
             from_start=from_start,
             meeting=meeting,
+            reach=tuple(reach),
         )
         REGISTRY[made.name] = made
         return made

@@ -19,9 +19,10 @@ class ConstraintSet:
 
     slots: to what the points belong; points: (n, k) int32, numbers of particles, or of bodies where the slot is one;
     placing: where on their bodies, or in the world: entry of `slot_struct` -> (n,); compliance: (n,) real, or vectors
-    of `rows` entries; damping: (n,) [s], None where nothing is damped; parameters: name -> (n,); names: labels of those
-    who added constraints; index_of[label]: for the k-th constraint that was added there its row here, -1 where all of
-    its points are pinned and it was left out.
+    of `rows` entries; surface: of contacts with friction or restitution, entry of `surface_struct` -> (n,); damping:
+    (n,) [s], None where nothing is damped; parameters: name -> (n,); names: labels of those who added constraints;
+    index_of[label]: for the k-th constraint that was added there its row here, -1 where all of its points are pinned
+    and it was left out.
     """
 
     constraint: Constraint
@@ -35,6 +36,7 @@ class ConstraintSet:
     index_of: dict[str, np.ndarray]
     slots: Slots = field(default_factory=lambda: Slots(""))
     placing: dict[str, array] = field(default_factory=dict)
+    surface: dict[str, array] = field(default_factory=dict)
     derivations: list[Derivation] = field(repr=False, default_factory=list)
 
     @property

@@ -117,6 +117,13 @@ class Solver:
                 " order='colored' and integrator='euler'",
                 "Choose `xpbd` with `order: colored` and `integrator: euler`",
             )
+        rough = [name for name, s in model.constraint_sets.items() if s.surface]
+        if rough and (why := self._no_bodies()):
+            raise SolverError(
+                f"{why} has no friction and no restitution, and {', '.join(rough)} has; use SolverXPBD with"
+                " order='colored' and integrator='euler'",
+                "Choose `xpbd` with `order: colored` and `integrator: euler`",
+            )
         self._kernels, self._keeps = step_kernels(model.dtype, model.in_air), keeps
         self._no_damping = zeros(1, model.dtype, model.device)
         self._prescribes = (
@@ -194,6 +201,7 @@ class Solver:
                 b.set.damping,
                 *b.set.parameters.values(),
                 *b.set.placing.values(),
+                *b.set.surface.values(),
             )
             if a is not None and not (a is self._target and self._prescribes)
         ]

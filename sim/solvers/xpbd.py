@@ -28,6 +28,7 @@ from sim.solvers.base import Solver, SolverError, Substep
 from sim.solvers.batch import ConstraintBatch, Rows
 from sim.solvers.direct.system import direct_rows, direct_systems
 from sim.solvers.integrators import INTEGRATORS, Integrator
+from sim.solvers.touching import FrictionStep
 
 WIDE = 32
 """Constraints on bodies of one colour from which on their kernel is compiled to wide loads and stores as well: fewer of
@@ -95,7 +96,8 @@ class SolverXPBD(Solver, key="xpbd"):
 
     def _make_kernels(self) -> None:
         model, averaged = self.model, self.order == "jacobi"
-        self._prepare(keeps=self.iterations > 1 or self.start == "elastic")
+        rough = any(made.surface for made in model.constraint_sets.values())
+        self._prepare(keeps=self.iterations > 1 or self.start == "elastic" or rough)
         real, plain = model.dtype, self._no_bodies()
         if plain and self.direction == "start":
             raise SolverError(
@@ -108,6 +110,8 @@ class SolverXPBD(Solver, key="xpbd"):
         for batch in self.batches:
             c, damped, slots = batch.set.constraint, batch.set.damping is not None, batch.set.slots
             begin = self._begins(batch)
+            if batch.set.surface:
+                continue
             on_slots = not slots.only_particles or (begin and not c.unilateral)
             for disjoint in (False, True):
                 for first in (False, True):
@@ -145,6 +149,7 @@ class SolverXPBD(Solver, key="xpbd"):
         super()._own_scratch()
         model, averaged = self.model, self.order == "jacobi"
         direct = direct_rows(self.batches, self.direct)
+        self._friction = FrictionStep(model, self._bodies, self.batches)
         self._direct = direct_systems(model, self.batches, direct, self._begins)
         self._swept = {b.set.name: list(b.colors_without(rows)) for b, rows in zip(self.batches, direct, strict=True)}
         kind = vector(3, model.dtype)
@@ -167,7 +172,7 @@ class SolverXPBD(Solver, key="xpbd"):
         """Arrays that every step writes before it reads them."""
         direct = [a for system in self._direct for a in system.scratch]
         averaged = [self._correction] if self._correction is not None else []
-        return [*super().scratch, *self._soft.values(), *averaged, *direct]
+        return [*super().scratch, *self._friction.scratch, *self._soft.values(), *averaged, *direct]
 
     @property
     def sweeps(self) -> int:
@@ -189,6 +194,7 @@ class SolverXPBD(Solver, key="xpbd"):
     def _advance(self, s: Substep) -> None:
         """XPBD, algorithm 1."""
         self._predict(s)  # lines 1 to 3
+        self._friction.find_impacts(s.before, s.reference, s.particle, s.dt)
         for batch in self.batches:  # line 4, where multipliers do not begin at zero
             if self._is_warm(batch):
                 bound = self._bound(batch, s)
@@ -209,6 +215,16 @@ class SolverXPBD(Solver, key="xpbd"):
                     self._project(batch, batch.all_at_once, iteration, s)
                 launch(self._kernels.correct, self.model.particle_count, [self._correction], [s.particle])
         self._finish(s)  # lines 15 and 16
+        self._rebound(s)
+
+    def _rebound(self, s: Substep) -> None:
+        """The velocities of what contacts with friction or restitution have pushed."""
+        touching = [t.batch for t in self._friction.touching.values()]
+        launches = [(batch, rows) for batch in touching for rows in batch.colors]
+        for iteration in range(self.iterations):
+            for batch, rows in reversed(launches) if iteration % 2 == 1 else launches:
+                disjoint = rows.disjoint and rows.count >= WIDE
+                self._friction.rebound(batch, rows, disjoint, iteration == 0, s.after, s.particle, s.dt)
 
     def _bound(self, batch: ConstraintBatch, s: Substep) -> array:
         """The softness of the leading part of the material of these constraints, for each; see `leading_parts`."""
@@ -230,6 +246,11 @@ class SolverXPBD(Solver, key="xpbd"):
         """Lines 6 to 10: eq. 18 for d lambda, eq. 17 for d x."""
         correction = self._correction if self._correction is not None else self._no_correction
         first = iteration == 0 and not self._is_warm(batch)  # then the multipliers are zero, and not read
+        if batch.set.surface:
+            disjoint = rows.disjoint and rows.count >= WIDE
+            self._friction.project(batch, rows, disjoint, first, s.reference, s.particle, s.dt)
+            s.watch(s.particle, batch, rows)
+            return
         if batch.set.name in self._on_slots:
             kernel = self._projections[batch.set.name, first, rows.disjoint and rows.count >= WIDE]
             self._project_slots(kernel, batch, rows, s)

@@ -114,6 +114,7 @@ def test_the_page_says_with_what_it_was_made(tmp_path):
     ([1, 2, 3], "scene", (), ["p.x", "p.y", "p.z"]),
     ([1, 2, 3], "element", (), ["p[0]", "p[1]", "p[2]"]),
     ([1, 2], "experiment", ("a", "b"), ["p[a]", "p[b]"]),
+    ([1, 2, 3], "experiment", ("a", "b", "c"), ["p[a]", "p[b]", "p[c]"]),
     ([[1, 2, 3], [4, 5, 6]], "experiment", ("a", "b"), ["p[a].x", "p[a].y", "p[a].z", "p[b].x", "p[b].y", "p[b].z"]),
     ([[1, 2, 3]], "point", (), ["p[0].x", "p[0].y", "p[0].z"]),
 ])  # fmt: skip

@@ -28,8 +28,8 @@ from sim.core.lang.ir.inline import inline
 from sim.core.lang.ir.table import OPS
 from sim.core.lang.types import SCALARS, ArrayType, Scalar, array_type, bool_, float16, has_float
 from sim.core.runtime.launch.kernel import Kernel
+from sim.model.derived.coordinates import kinematic_kernels
 from sim.model.energy import make_energy, make_force
-from sim.model.kinematics import kinematic_kernels
 from sim.solvers.air import drag_kernels
 from sim.solvers.bodies import body_kernels
 from sim.solvers.joints import joint_kernels
@@ -110,7 +110,7 @@ def solver_variants(real: Scalar) -> list[Variant]:
     for c in REGISTRY.values():
         if not c.function.__module__.startswith("sim.constraints"):
             continue
-        if c.added_by.startswith("add_joint"):
+        if c.frames or c.added_by.startswith("add_joint"):
             continue
         made: dict[str, Callable[[], Iterator[Variant]]] = {}
         for first in (True, False):

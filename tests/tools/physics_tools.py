@@ -48,7 +48,10 @@ OWN = ("own_area", "own_pair", "own_tetrahedron")
 NAMES = sorted(
     name
     for name, c in REGISTRY.items()
-    if name in OWN or (c.function.__module__.startswith("sim.constraints") and ".joints." not in c.function.__module__)
+    if name in OWN
+    or (
+        c.function.__module__.startswith("sim.constraints") and not c.frames and ".joints." not in c.function.__module__
+    )
 )
 
 
@@ -198,6 +201,7 @@ def values(c: Constraint, x: np.ndarray, parameters: dict[str, np.ndarray]) -> n
         "attachment": lambda: x[0] - p["target"],
         "contact_plane": lambda: (x[0] - p["point"]) @ p["normal"] - p["thickness"],
         "contact_sphere": lambda: np.linalg.norm(x[0] - p["center"]) - p["radius"] - p["thickness"],
+        "contact_points": lambda: edge - p["radius"] - p["other_radius"],
         "volume": lambda: np.linalg.det(x[1:] - x[0]) / (6 * p["rest"]) - 1,
         "neo_hookean": neo_hookean,
         "stvk": lambda: [np.trace(strain()[1]) / 3**0.5, *deviator(strain()[1])],
@@ -285,7 +289,8 @@ def sample(name: str, count: int = 8, seed: int = SEED) -> Sample:
     made = Sample(c, x, parameters, points, w, compliance)
     if c.unilateral:  # shift the thickness so that C is -0.3, +0.3, -0.3, ...: far from where the contact switches
         wanted = np.where(np.arange(count) % 2, 0.3, -0.3)
-        parameters["thickness"] += np.array([made.of(k)[0] for k in range(count)]) - wanted
+        outside = "thickness" if "thickness" in parameters else "radius"
+        parameters[outside] += np.array([made.of(k)[0] for k in range(count)]) - wanted
     return made
 
 

@@ -53,7 +53,21 @@ def joint_values(c: Constraint, x: list[tuple[np.ndarray, np.ndarray]], p: dict[
     (a, q), (b, r) = x
     d, between = turned(q).T @ (b - a), log(product(inverse(q), r))
     angle = 2 * np.arctan(product(inverse(q), r)[0] / product(inverse(q), r)[3])
+
+    def outside(*sides: float) -> float:
+        """Distance from where all of these are negative."""
+        return float(np.linalg.norm(np.maximum(sides, 0.0)) + min(max(sides), 0.0))
+
     formulas: dict[str, Callable[[], object]] = {
+        "contact_box": lambda: outside(*(np.abs(d) - p["half"])) - p["thickness"],
+        "contact_capsule": lambda: (
+            np.linalg.norm(d - [0, 0, np.clip(d[2], -p["half_height"], p["half_height"])])
+            - p["radius"]
+            - p["thickness"]
+        ),
+        "contact_cylinder": lambda: (
+            outside(np.hypot(d[0], d[1]) - p["radius"], abs(d[2]) - p["half_height"]) - p["thickness"]
+        ),
         "revolute": lambda: [*d, turned(q)[:, 0] @ turned(r)[:, 1], turned(q)[:, 0] @ turned(r)[:, 2]],
         "prismatic": lambda: [d[1], d[2], *between],
         "fixed": lambda: [*d, *between],
@@ -265,7 +279,7 @@ def slot_sample(name: str, kinds: str, count: int = 2, seed: int = SEED) -> Slot
     if name in ("ball",) or c.frames:
         at = 0.3 * rng.normal(size=(count, c.points, 3))
         for p in c.parameters.values():
-            host[p.name] = rng.uniform(0.2, 1.0, size=count)
+            host[p.name] = rng.uniform(0.2, 1.0, size=(count, *p.shape))
         if "sign" in host:
             host["sign"] = np.ones(count)
     else:

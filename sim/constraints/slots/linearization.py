@@ -13,7 +13,7 @@ from sim.constraints.slots.pattern import WORLD, Slots
 from sim.core.lang.embedding import fields_at, value_and_grad
 from sim.core.lang.frontend.builtins import static
 from sim.core.lang.frontend.function import Function, func
-from sim.core.lang.library.quaternion import quat_rotate, quat_to_matrix, quat_to_rotation_vector
+from sim.core.lang.library.quaternion import quat_rotate, quat_rotate_inv, quat_to_matrix, quat_to_rotation_vector
 from sim.core.lang.library.vector import cross, dot
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, transformation
@@ -56,15 +56,20 @@ def points_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
 
 @memoize
 def seen_points(c: Constraint, slots: Slots, real: Scalar) -> Function:
-    """As `points_of`; of two frames the second as the first sees it, which is what C takes."""
+    """As `points_of`; what a frame sees as it sees it, which is what C takes."""
     points_at = points_of(c, slots, real)
 
     @func
-    def seen(x, poses, placing):
+    def frame_seen(x, poses, placing):
         a, b = points_at(x, poses, placing)
         return seen_from(a, b)
 
-    return seen if c.frames else points_at
+    @func
+    def point_seen(x, poses, placing):
+        a, b = points_at(x, poses, placing)
+        return quat_rotate_inv(a.q, b - a.p)
+
+    return {(): points_at, (0,): point_seen, (0, 1): frame_seen}[c.frames]
 
 
 @memoize
@@ -116,7 +121,26 @@ def rows_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
         C, J = evaluate(seen, parameters)
         return C, [at_frames(frame_wrench(J[r], axes, seen), b.p, poses) for r in static(rows)]
 
-    return rows_at_frames if c.frames else rows_at_points
+    @func
+    def pulled(g, force, place, center):
+        """Force and torque on body g of a force on what a frame sees, and the opposite on the frame at that place."""
+        force, torque = point_wrench(force, place, center)
+        if first[g]:
+            return -force, -torque
+        return force, torque
+
+    @func
+    def seen_by_frame(force, place, poses):
+        on = [pulled(static(g), force, place, poses[g][0]) for g in static(bodies)]
+        return [force for _ in static(particles)] + [on[k // 2][k % 2] for k in static(range(2 * len(of_body)))]
+
+    @func
+    def rows_seen(x, poses, placing, parameters):
+        a, b = points_at(x, poses, placing)
+        C, J = evaluate(quat_rotate_inv(a.q, b - a.p), parameters)
+        return C, [seen_by_frame(quat_rotate(a.q, J[r]), b, poses) for r in static(rows)]
+
+    return {(): rows_at_points, (0,): rows_seen, (0, 1): rows_at_frames}[c.frames]
 
 
 @func

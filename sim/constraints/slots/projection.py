@@ -170,5 +170,6 @@ def make_slot_projection(
     project.race_free = True  # the constraints of a launch share what is held only, which does not move
     if exclusive:
         moved = ("particle", "dx", "turn", "impulse")
-        project.exclusive = frozenset((*moved, "x_ref", "w", "multiplier"))
+        begun = (f"bodies.{name}" for name in Bodies.fields)
+        project.exclusive = frozenset((*moved, *begun, "x_ref", "w", "multiplier"))
     return project

@@ -26,6 +26,8 @@ from sim.core.optim.minimizer import (
 
 LOWEST, HIGHEST = 1e-9, 1e9
 """Damping, in units of the diagonal: hardly any, and so much that no step is left."""
+IDLE = 3
+"""After so many steps in a row that gain next to nothing it ends: it would creep along what residuals do not tell."""
 
 
 class GaussNewton:
@@ -35,7 +37,8 @@ class GaussNewton:
     max_step: no component moves further in the first step; where a step of that length is predicted well, the next may
         be twice as long, so that a poorly chosen scale of x costs a few steps and no more.
     damping: of the first step, in units of the diagonal of J' W J.
-    noise: changes of the value below noise * max(1, |value|) are taken for rounding.
+    noise: changes of the value below noise * max(1, |value|) are taken for rounding, those below twice as much for
+        next to nothing.
     """
 
     def __init__(self, model: NormalEquations, max_step: float = np.inf, damping: float = 1e-3, noise: float = 1e-15):
@@ -44,16 +47,19 @@ class GaussNewton:
         self.model, self.noise = model, noise
         self._first_reach = self.reach = max_step
         self._first_damping = self.damping = damping
+        self.idle = 0
 
     def begin(self, value_and_grad: ValueAndGrad, x0: np.ndarray, bounds: Bounds = None) -> None:
         """Forget everything and evaluate the start x0 (n,)."""
         self.lower, self.upper = as_bounds(bounds, np.size(x0))
         self.x = as_start(x0, self.lower, self.upper)
         self.value, self.gradient = evaluate(value_and_grad, self.x)
-        self.damping, self.reach = self._first_damping, self._first_reach
+        self.damping, self.reach, self.idle = self._first_damping, self._first_reach, 0
 
     def step(self, value_and_grad: ValueAndGrad) -> Step:
         """One step to a lower value, more damped with every trial that fails."""
+        if self.idle >= IDLE:
+            return Step(0.0, 0, "line_search")
         try:
             matrix, descent = self.model(self.x.copy())
         except FloatingPointError:
@@ -81,6 +87,7 @@ class GaussNewton:
                 length = float(np.max(np.abs(x - self.x), initial=0.0))
                 if length >= self.reach * (1 - 1e-9) and gained > 0.75 * predicted:
                     self.reach *= 2.0
+                self.idle = self.idle + 1 if gained < 2.0 * noise else 0
                 self.x, self.value, self.gradient = x, value, gradient
                 return Step(length, evaluations)
             if predicted < noise:
@@ -103,6 +110,7 @@ class GaussNewton:
             "upper": self.upper.copy(),
             "damping": self.damping,
             "reach": self.reach,
+            "idle": float(self.idle),
         }
 
     def load_state_dict(self, state: Mapping[str, object]) -> None:
@@ -111,6 +119,7 @@ class GaussNewton:
             np.array(state[key], dtype=np.float64) for key in ("x", "gradient", "lower", "upper")
         )
         self.value, self.damping, self.reach = (float(np.asarray(state[key])) for key in ("value", "damping", "reach"))
+        self.idle = int(float(np.asarray(state.get("idle", 0.0))))
 
     def _scaled(self, matrix: np.ndarray, descent: np.ndarray) -> np.ndarray:
         """The second derivative of what is minimised: J' W J with the factor that turns -J' W r into its gradient."""

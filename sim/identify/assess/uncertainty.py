@@ -17,7 +17,7 @@ The larger of the two is the standard error.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -40,6 +40,9 @@ ALIKE, MATTERS = 0.95, 0.1
 """Two parameters are said to be hardly told apart from this correlation on, where one of them has a standard error in
 coordinates of more than this (10 % of a quantity with a logarithm): two that are known well may make up for each other
 as they like."""
+
+ONE_FACTOR = 0.1
+"""Relative changes of several parameters that differ by less than this share are said to be by one factor."""
 
 SINGULAR = 1e-12
 """Eigenvalues of the Gauss-Newton matrix, scaled to a diagonal of one, that count as zero."""
@@ -129,7 +132,7 @@ def assess(problem: Problem, found: Linearised) -> Uncertainty:
     unseen = free & ~(np.diagonal(matrix) > 0)
     known = np.isfinite(largest) & (largest > 0)
     away = float(np.max(np.abs(inverse @ found.descent)[known] / largest[known], initial=0.0))
-    notes = _notes(problem, names, largest, correlation, lost, unseen) + _notes_on_residuals(
+    notes = _notes(problem, names, largest, correlation, lost, unseen, x) + _notes_on_residuals(
         largest, deviations, scatter
     )
     measures = _measures(problem, found, covariance, lost)
@@ -240,8 +243,9 @@ def _notes(
     correlation: np.ndarray,
     lost: np.ndarray,
     unseen: np.ndarray,
+    x: np.ndarray | None = None,
 ) -> list[str]:
-    """What is not known, and why."""
+    """What is not known, and why.  x (n,): the optimum."""
     notes = []
     for i, name in enumerate(names):
         if lost[i] and not unseen[i]:
@@ -255,11 +259,14 @@ def _notes(
             notes.append(f"`{name}` is not identifiable from these recordings: {_span(problem, name, largest[i])}")
         elif largest[i] > WEAK:
             notes.append(f"`{name}` is poorly known: {_span(problem, name, largest[i])}")
-    return notes + _alike(problem, names, largest, correlation)
+    return notes + _alike(problem, names, largest, correlation, x)
 
 
-def _alike(problem: Problem, names: tuple[str, ...], largest: np.ndarray, correlation: np.ndarray) -> list[str]:
-    """Pairs that make each other uncertain: of two parameters with several numbers each, the most alike pair."""
+def _alike(
+    problem: Problem, names: tuple[str, ...], largest: np.ndarray, correlation: np.ndarray, x: np.ndarray | None
+) -> list[str]:
+    """Those that make each other uncertain: of two parameters with several numbers each, the most alike pair; three or
+    more that hang together are told at once."""
     owner = [name for name, part in problem.space.slices.items() for _ in range(part.start, part.stop)]
     worst: dict[tuple[str, str], tuple[int, int]] = {}
     for i, j in combinations(range(len(names)), 2):
@@ -273,15 +280,62 @@ def _alike(problem: Problem, names: tuple[str, ...], largest: np.ndarray, correl
         if pair not in worst or abs(correlation[i, j]) > abs(correlation[worst[pair]]) + 1e-6:
             worst[pair] = i, j
     notes = []
-    for i, j in worst.values():
-        how = "growing" if correlation[i, j] > 0 else "shrinking"
-        gain = 1.0 / math.sqrt(max(1.0 - correlation[i, j] ** 2, 1e-12))
-        notes.append(
-            f"`{names[i]}` and `{names[j]}` can hardly be told apart (correlation {correlation[i, j]:+.3f}): when one"
-            f" grows, the other makes up for it by {how}; with one of them known, the other's standard error were"
-            f" {gain:.2g} times smaller"
-        )
+    for members in _joined(worst.values()):
+        if len(members) > 2 and x is not None:
+            notes.append(_together(problem, names, members, largest, correlation, x))
+            continue
+        for i, j in (pair for pair in worst.values() if pair[0] in members):
+            how = "growing" if correlation[i, j] > 0 else "shrinking"
+            gain = 1.0 / math.sqrt(max(1.0 - correlation[i, j] ** 2, 1e-12))
+            notes.append(
+                f"`{names[i]}` and `{names[j]}` can hardly be told apart (correlation {correlation[i, j]:+.3f}): when"
+                f" one grows, the other makes up for it by {how}; with one of them known, the other's standard error"
+                f" were {gain:.2g} times smaller"
+            )
     return notes
+
+
+def _joined(pairs: Iterable[tuple[int, int]]) -> list[list[int]]:
+    """Which numbers hang together by pairs, in ascending order."""
+    sets: list[set[int]] = []
+    for pair in pairs:
+        touched = [s for s in sets if not s.isdisjoint(pair)]
+        sets = [s for s in sets if s not in touched] + [set(pair).union(*touched)]
+    return sorted(map(sorted, sets))
+
+
+def _together(
+    problem: Problem,
+    names: tuple[str, ...],
+    members: list[int],
+    largest: np.ndarray,
+    correlation: np.ndarray,
+    x: np.ndarray,
+) -> str:
+    """That only one change of several parameters at once is hardly told, and which one."""
+    space = problem.space
+    values = np.concatenate([np.ravel(value) for value in space.unpack(x).values()])
+    slopes = np.concatenate([np.ravel(s) for s in _physical(problem, x, np.ones(x.size)).values()])
+    first = max(members, key=lambda k: largest[k])
+    # how the others go along with it: regression on the one that is known least
+    moved = {k: correlation[k, first] * largest[k] / largest[first] * slopes[k] for k in members}
+    shares = [moved[k] / values[k] if values[k] else math.nan for k in members]
+    known = [abs(s) for s in shares if math.isfinite(s)]
+    listed = ", ".join(f"`{names[k]}`" for k in members)
+    if len(known) == len(members) and max(known) - min(known) < ONE_FACTOR * max(known) and min(shares) > 0:
+        what = "all of them by the same factor"
+    else:
+        most = max(known, default=math.nan)
+        what = ", ".join(
+            f"`{names[k]}` by {s / most:+.2g} %"
+            if math.isfinite(s)
+            else f"`{names[k]}` by {0.01 * moved[k] / most:+.2g}"
+            for k, s in zip(members, shares, strict=True)
+        )
+    return (
+        f"{listed} can hardly be told apart: the recordings hardly change where they change together, {what}; give one"
+        " of them (measure or weigh it) or a prior, and the others are known with it"
+    )
 
 
 def _notes_on_residuals(largest: np.ndarray, deviations: list[np.ndarray], scatter: float) -> list[str]:

@@ -154,7 +154,8 @@ class NumericalError:
         if not isinstance(solver, SolverXPBD):
             return f"take {shorter}"
         # One sweep from multipliers of zero leaves damping undone, however short the step (decision 19).
-        first = "`start: elastic`, " if solver.start == "zero" else ""
+        swept = any(batch.set.slots.only_particles for batch in solver.batches)  # else there is nothing that it is for
+        first = "`start: elastic`, " if solver.start == "zero" and swept else ""
         return f"take {first}more iterations or {shorter}"
 
 

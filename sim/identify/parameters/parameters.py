@@ -59,6 +59,11 @@ class Parameter:
     start_place: str = ""
 
     @property
+    def reach(self) -> int:
+        """How many of its numbers one experiment depends on."""
+        return self.start.size // max(1, len(self.experiments))
+
+    @property
     def places(self) -> dict[str, float]:
         """The paths of the scene that set it -> factor on its value there."""
         own = {b.place: b.factor for b in self.bindings if b.place}
@@ -69,8 +74,9 @@ class Parameter:
         """Names of its numbers, in its array's order: `v.x` of vectors, `I.xy` of inertia, `k[a]` by experiment, `k[3]`
         by element."""
         shape = np.shape(self.start)
-        components = COMPONENTS.get(shape[-1], ()) if shape else ()
-        vector = bool(components) and (len(shape) > 1 or self.per not in ("element", "point"))
+        own = shape[1:] if self.experiments else shape
+        components = COMPONENTS.get(own[-1], ()) if own else ()
+        vector = bool(components) and (len(own) > 1 or self.per not in ("element", "point"))
         out = []
         for index in np.ndindex(*shape):
             words: list[str] = [str(i) for i in (index[:-1] if vector else index)]

@@ -13,9 +13,9 @@ from sim.identify.search.horizon import Horizon
 from sim.identify.search.loop import Stop
 
 MOST_LINEARISED = 16
-"""Numbers up to which Gauss-Newton is the default: a step of it costs a rollout for each of them, and about a dozen
-steps do where L-BFGS needs 30 gradients, of two to three rollouts each, and more where parameters make up for each
-other."""
+"""Numbers of one experiment up to which Gauss-Newton is the default: a step of it costs a rollout for each of them, and
+about a dozen steps do where L-BFGS needs 30 gradients, of two to three rollouts each, and more where parameters make up
+for each other."""
 
 MAX_STEP, NOISE = 4.0, 1e-7
 """The longest first step in coordinates, and changes of the objective that count as rounding."""
@@ -48,7 +48,7 @@ class Method:
         """With a name.
 
         The default is Gauss-Newton where every term is a sum of squared residuals and up to `MOST_LINEARISED` numbers
-        are sought, L-BFGS elsewhere.
+        are sought, L-BFGS elsewhere.  size: how many of the numbers one experiment depends on.
         """
         name = self.name
         if name == "default":

@@ -18,6 +18,7 @@ from sim.model.build.blocks import AttachmentBlock, ConstraintBlock, LoadBlock, 
 from sim.model.build.bodies import BodyBlock, SiteBlock, derive_bodies
 from sim.model.build.joints.blocks import JointBlock
 from sim.model.build.joints.derive import derive_joints, joint_arrays, listed_joints
+from sim.model.build.joints.starts import derive_starts
 from sim.model.build.merge import Movers, build_set, unmeasured
 from sim.model.build.motions import Moved, derive_motions, first_groups, motion_arrays
 from sim.model.build.rigid.inertia import OfShapes
@@ -169,6 +170,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         *derive_motions([*attachments, *parts.moved_bodies], arrays["motion_vector"], materials, make),
         *(d for s in sets.values() for d in s.derivations),
         *derive_joints(parts.joints, parts.worlds, arrays, of_joints, materials, make),
+        *derive_starts(parts.joints, parts.worlds, arrays, of_joints, materials, make),
     ]
     model = Model(
         make,

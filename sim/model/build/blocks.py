@@ -83,6 +83,7 @@ class ConstraintBlock:
     `values` instead of a compliance; given: constants that depend on which points of the model (particles,) are held.
     slots: to what the points belong, None where all are particles; then `points` are numbers of particles and bodies.
     places: slot -> where on its bodies, or in the world.  renamed: keys of values that have another name in their path.
+    borrowed: keys of values that are those of something else, by their whole path.
     """
 
     label: str
@@ -98,10 +99,11 @@ class ConstraintBlock:
     slots: Slots | None = None
     places: Mapping[int, SlotPlace] = field(default_factory=dict)
     renamed: Mapping[str, str] = field(default_factory=dict)
+    borrowed: Mapping[str, str] = field(default_factory=dict)
 
     def path(self, key: str) -> str:
         """Of a value in `materials`."""
-        return f"{self.prefix}.{self.renamed.get(key, key)}"
+        return self.borrowed.get(key, f"{self.prefix}.{self.renamed.get(key, key)}")
 
     @property
     def pattern(self) -> Slots:
@@ -192,7 +194,8 @@ def constraint_values(
     """
     if constraint.law is not None:
         return _law_values(where, constraint, spec, count), False
-    _known_keys(where, spec, ["compliance", "damping", *constraint.parameters])
+    surface = OF_SURFACES if constraint.unilateral else ()
+    _known_keys(where, spec, ["compliance", "damping", *surface, *constraint.parameters])
     if spec.get("compliance") is None:
         raise ModelError(f"{where} needs a compliance", "0 is inextensible; see scene-format for the unit")
     compliance, each = spec["compliance"], False
@@ -204,7 +207,7 @@ def constraint_values(
             )
         compliance, each = compliance["each"], True
     out = {"compliance": checks.values(f"{where}.compliance", compliance, count)}
-    out |= _damping(where, spec, count)
+    out |= _damping(where, spec, count) | surface_values(where, spec, count)
     for name, parameter in constraint.parameters.items():
         given = spec.get(name, parameter.default)
         if given is not None:
@@ -216,6 +219,33 @@ def constraint_values(
                 f"{parameter.doc or 'Give it by keyword'}",
             )
     return out, each
+
+
+OF_SURFACES = {"friction": "[0, inf)", "restitution": "[0, 1]"}
+"""What a contact may know of the surfaces beside C, and the intervals."""
+
+
+def surface_values(where: str, spec: Mapping[str, Any], count: int) -> dict[str, np.ndarray]:
+    """Coefficients of friction and restitution of both sides, the same; nothing where none is given."""
+    if all(spec.get(key) is None for key in OF_SURFACES):
+        return {}
+    if np.any(spec.get("damping") or 0.0):
+        raise ModelError(
+            f"{where} has damping beside friction or restitution", "Leave it out: restitution takes energy"
+        )
+    out = {}
+    for key, interval in OF_SURFACES.items():
+        given = spec.get(key)
+        values = checks.values(f"{where}.{key}", 0.0 if given is None else given, count)
+        checks.interval(f"{where}.{key}", values, interval)
+        out[key] = out[f"other_{key}"] = values
+    return out
+
+
+def surface_paths(of: str, other: str) -> dict[str, str]:
+    """Whose coefficients the two sides of a contact have, for `ConstraintBlock.borrowed`."""
+    own = {key: f"{of}.{key}" for key in OF_SURFACES}
+    return own | {f"other_{key}": f"{other}.{key}" for key in OF_SURFACES}
 
 
 def _known_keys(where: str, spec: Mapping[str, Any], known: list[str]) -> None:

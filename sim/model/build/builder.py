@@ -36,6 +36,7 @@ from sim.model.build.blocks import (
     constraint_values,
     registered,
     springs,
+    surface_paths,
 )
 from sim.model.build.bodies import BodyPoint, SiteBlock, SlotPlace, slots_of_rows
 from sim.model.build.branches import with_branches
@@ -339,7 +340,8 @@ class ModelBuilder(JointBuilder):
         their label.
 
         compliance: alpha of each, damping [s], and the constraint's own parameters: one value or (n,) of them.  A
-        parameter that the constraint measures (`rest`) may be left out.  Their paths are `label.compliance`, ...
+        parameter that the constraint measures (`rest`) may be left out.  Their paths are `label.compliance`, ...  One
+        of C >= 0 takes coefficients `friction` and `restitution`.
         branches: what relaxes or yields beside it, `[{"stiffness": 0.2, "time": 0.03}, {"stiffness": 0.1, "yield":
         1e-3}]`: stiffness over the lasting one, time [s], yield in the unit of C; paths `label.branches.0.time`, ...
         """
@@ -362,8 +364,9 @@ class ModelBuilder(JointBuilder):
         label = self._label(label, constraint.name)
         self._labels.add(label)
         block = ConstraintBlock(
-            label, label, constraint, table, np.ones(len(table)), values, slots=slots, places=places
-        )
+            label, label, constraint, table, np.ones(len(table)), values, slots=slots, places=places,
+            borrowed=surface_paths(label, label),
+        )  # fmt: skip
         self._constraints.append(with_branches("branches", block, branches))
         return label
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sim.constraints.contact.surface import SURFACE
 from sim.constraints.slots.bodies import slot_types
 from sim.constraints.slots.pattern import PARTICLE, WORLD, Slots
 from sim.core.lang.types import int32, vector
@@ -87,6 +88,8 @@ def build_set(
     )  # fmt: skip
     if any("damping" in block.values or "damping" in block.constants for block in blocks):
         made.damping = make.zeros(n, real)
+    if any("other_friction" in block.values for block in blocks):
+        made.surface = {name: make.zeros(n, real) for name in SURFACE}
     begin = 0
     turns = {f"frame_{j}": np.zeros((n, 4)) for j in slots.placed if j in constraint.frames}
     fixed = {name: np.zeros((n, *p.shape)) for name, p in constraint.parameters.items()}
@@ -151,7 +154,7 @@ def _bind(
         path = block.path(key)
         # What is to be measured is 0 until then.
         value = materials[path] if path in materials else materials.add(path, np.nan_to_num(host))
-        out = {"compliance": made.compliance, "damping": made.damping, **made.parameters}[key]
+        out = {"compliance": made.compliance, "damping": made.damping, **made.surface, **made.parameters}[key]
         assert out is not None
         factor = block.factor[chosen] if key == "compliance" else None
         if len(chosen):

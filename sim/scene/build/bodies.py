@@ -71,8 +71,10 @@ def _rod(context: BuildContext, name: str, entry: dict[str, Any]) -> np.ndarray:
         else:
             context.problem(f"objects.{name}.rod.clamp.{end}", f"`{of}` is no body", "name a body, or `world`")
     stiffness = rod.get("stiffness")
+    pieces = context.finer * (rod.get("segments") or len(line) - (not rod["closed"]))
+    in_pieces = "segments" in rod or context.finer > 1
     group = context.builder.add_rod(
-        divided(line, rod["segments"], rod["closed"]) if "segments" in rod else line,
+        divided(line, pieces, rod["closed"]) if in_pieces else line,
         radius=rod["radius"],
         density=rod["density"],
         young=rod.get("young"),

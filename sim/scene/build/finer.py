@@ -21,7 +21,7 @@ def marker_places(context: BuildContext, markers: Mapping[str, Markers]) -> dict
 
 def has_mesh(scene: Document, name: str) -> bool:
     """Whether an object has elements that can be divided."""
-    return not scene.data["objects"][name].keys().isdisjoint(("cloth", "soft"))
+    return not scene.data["objects"][name].keys().isdisjoint(("cloth", "soft", "rod"))
 
 
 def refuse_to_refine(scene: Document) -> None:
@@ -34,7 +34,7 @@ def refuse_to_refine(scene: Document) -> None:
 def _reasons(scene: Document) -> Iterator[str]:
     data = scene.data
     if not any(has_mesh(scene, name) for name in data["objects"]):
-        yield "a chain and loose points have no mesh: the compliance of a link is that of one link"
+        yield "chains, loose points and rigid bodies have no mesh: the compliance of a link is that of one link"
     for name, entry in data["parameters"].items():
         if entry["per"] in ("element", "point"):
             yield f"`{name}` has a value for each {entry['per']}"

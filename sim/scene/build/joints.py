@@ -46,7 +46,7 @@ def _add(context: BuildContext, name: str, entry: dict[str, Any], parent: int, c
     common: dict[str, Any] = {"compliance": entry["compliance"], "damping": entry["damping"], "label": name}
     kind = next(k for k in ("revolute", "prismatic", "ball", "fixed", "distance") if k in entry)
     if kind not in ("revolute", "prismatic"):
-        for key in ("limits", "drive", "friction"):
+        for key in ("limits", "drive", "friction", "start"):
             if entry.get(key):
                 raise ModelError(f"`{key}` of a joint without an axis", "It belongs to `revolute` and `prismatic`")
     if kind == "ball":
@@ -71,4 +71,7 @@ def _along(entry: dict[str, Any]) -> dict[str, Any]:
     named = {"target": "target_pos", "speed": "target_vel", "stiffness": "target_ke", "damping": "target_kd",
              "effort": "effort_limit", "keys": "target_keys"}  # fmt: skip
     out = {named[key]: value for key, value in drive.items()}
+    start = entry.get("start")
+    if start is not None:
+        out |= {"start_pos": start["position"], "start_vel": start["speed"]}
     return {**out, "limit_lower": low, "limit_upper": high, "friction": entry["friction"]}

@@ -77,7 +77,7 @@ def _problem(context: BuildContext, device: DeviceLike, dtype: Any) -> Problem:
     experiments = make_experiments(context, model, markers)
     parameters = make_parameters(context, model) if model is not None else []
     terms = make_terms(context, model, markers, experiments, parameters)
-    method = make_method(context, experiments, terms).chosen(terms, sum(p.start.size for p in parameters))
+    method = make_method(context, experiments, terms).chosen(terms, sum(p.reach for p in parameters))
     context.finish()
     assert model is not None
     solver = make_solver(context, model, "solver")

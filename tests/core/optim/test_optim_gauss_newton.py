@@ -165,3 +165,19 @@ def test_wrong_direction_of_the_model_ends_as_line_search():
 def test_wrong_arguments():
     with pytest.raises(ValueError, match="both must be positive"):
         GaussNewton(lambda x: (x, x), damping=0)
+
+
+def test_ends_where_it_only_creeps():
+    """Along a valley that the residuals hardly tell: three steps that gain next to nothing, and it is over."""
+    function = Squares(lambda x: (np.array([x[0] * x[1] - 1.0, 1e-3 * np.cos(3 * x[1]), 1.0]),
+                                  np.array([[x[1], x[0]], [0.0, -3e-3 * np.sin(3 * x[1])], [0.0, 0.0]])))  # fmt: skip
+    method = GaussNewton(function.model, max_step=0.02, noise=1e-7)
+    method.begin(function, np.array([2.0, 0.8]), None)
+    taken = []
+    while not (step := method.step(function)).stopped:
+        taken.append(step.length)
+        assert len(taken) < 100
+    assert step == type(step)(0.0, 0, "line_search") and taken[-1] > 0.0
+    again = GaussNewton(function.model, max_step=0.02, noise=1e-7)
+    again.load_state_dict(method.state_dict())
+    assert again.step(function).stopped == "line_search"

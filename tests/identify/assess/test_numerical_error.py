@@ -173,4 +173,4 @@ def test_nothing_is_said_where_nothing_moves(tmp_path):
         warnings.simplefilter("error")
         error = numerical_error(problem, problem.space.pack({"compliance": 0.01}))
     assert float(error.errors["compliance"]) < 1e-6
-    assert error.missing["mesh"].startswith("a chain and loose points have no mesh")
+    assert error.missing["mesh"].startswith("chains, loose points and rigid bodies have no mesh")

@@ -438,3 +438,16 @@ def test_how_far_the_search_ended_from_the_optimum():
     assert found.unseen.tolist() == [False, False]
     j[..., 1] = 0.0
     assert assess(problem(a=1.0, b=2.0), Linearised(np.array([1.0, 2.0]), [part], [j])).unseen.tolist() == [False, True]
+
+
+def test_three_that_go_together_are_told_at_once():
+    """With the change that is hardly seen: here all of them by the same factor, there one against two."""
+    stated = problem(a=1.0, b=1.0, c=1.0)
+    flags = np.zeros(3, bool), np.zeros(3, bool)
+    one = correlated(3, ab=0.99, bc=0.98, ac=0.99)
+    x = stated.space.start
+    (note,) = _notes(stated, ("a", "b", "c"), np.array([0.3, 0.3, 0.3]), one, *flags, x)
+    assert note.startswith("`a`, `b`, `c` can hardly be told apart") and "all of them by the same factor;" in note
+    other = correlated(3, ab=-0.99, bc=0.98, ac=-0.99)
+    (note,) = _notes(stated, ("a", "b", "c"), np.array([0.3, 0.2, 0.3]), other, *flags, x)
+    assert "`a` by +1 %, `b` by -0.66 %, `c` by -0.99 %; give one" in note

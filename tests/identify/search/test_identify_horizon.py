@@ -62,7 +62,7 @@ def test_interrupted_and_resumed_by_the_command(tmp_path, capsys):
     assert main(["run", scene, "--resume", out, "--iterations", "30"]) == 0
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     assert len(result["horizons"]) == 3 and result["horizons"][:2] == rows[:2]
-    assert result["horizons"][2]["stopped_because"] == "gradient"
+    assert result["horizons"][2]["stopped_because"] in ("gradient", "line_search")
     assert result["parameters"]["compliance"]["final"] == pytest.approx(TRUTH, rel=0.02)
 
 

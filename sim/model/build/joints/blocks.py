@@ -86,7 +86,8 @@ class TargetKeys:
 class JointBlock:
     """A joint, and its rows: `label` is what their blocks are called, and where their material values are.
 
-    targets: `target_pos` and `target_vel` (1,) or (worlds,) of its drive; keys: what is added to its target over time.
+    targets: `target_pos` and `target_vel` (1,) or (worlds,) of its drive; keys: what is added to its target over time;
+    starts: `start_pos` and `start_vel`, the same, where the joint places its child.
     """
 
     joint: Joint
@@ -95,6 +96,7 @@ class JointBlock:
     rows: list[ConstraintBlock] = field(default_factory=list)
     targets: dict[str, np.ndarray] = field(default_factory=dict)
     keys: TargetKeys | None = None
+    starts: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -111,9 +113,11 @@ class JointBlock:
             np.repeat(end, worlds) if end[0] < 0 else number(end) for end in (self.joint.parents, self.joint.children)
         )
         keys = self.keys and replace(self.keys, values=np.concatenate([self.keys.values] * worlds))
-        targets = {name: np.repeat(value, worlds) for name, value in self.targets.items()}
+        targets, starts = (
+            {name: np.repeat(value, worlds) for name, value in given.items()} for given in (self.targets, self.starts)
+        )
         joint = replace(self.joint, parents=parents, children=children)
-        return replace(self, joint=joint, targets=targets, keys=keys)
+        return replace(self, joint=joint, targets=targets, keys=keys, starts=starts)
 
     def add(
         self,
@@ -146,7 +150,7 @@ class JointBlock:
 
 @dataclass(frozen=True)
 class FreeAxis:
-    """What acts along the free coordinate of a hinge [rad, N m] or a slider [m, N]; see `add_joint_revolute`."""
+    """What there is along the free coordinate of a hinge [rad, N m] or a slider [m, N]; see `add_joint_revolute`."""
 
     target_pos: float = 0.0
     target_vel: float = 0.0
@@ -159,6 +163,8 @@ class FreeAxis:
     friction: float = 0.0
     effort_limit: float | None = None
     target_keys: TargetKeys | None = None
+    start_pos: float | None = None
+    start_vel: float | None = None
 
     def __post_init__(self) -> None:
         for name, value in ((name, value) for name, value in vars(self).items() if name != "target_keys"):
@@ -207,6 +213,8 @@ class FreeAxis:
 def add_free_axis(block: JointBlock, axis: FreeAxis, angular: bool) -> None:
     """The rows along the free coordinate of a joint: friction, drive, limits, as far as there are any."""
     kind = "angle" if angular else "distance"
+    if axis.start_pos is not None or axis.start_vel is not None:
+        block.starts.update({name: np.array([getattr(axis, name) or 0.0]) for name in ("start_pos", "start_vel")})
     middle = {"middle": axis.middle()} if angular else {}
     bounded = {"bounded": float(any(x is not None for x in axis.limits))} if angular else {}
     if axis.friction:

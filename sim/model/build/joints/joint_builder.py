@@ -66,6 +66,8 @@ class JointBuilder(ShapeBuilder):
         friction: float = 0.0,
         effort_limit: float | None = None,
         target_keys: Mapping[str, Any] | None = None,
+        start_pos: float | None = None,
+        start_vel: float | None = None,
         compliance: float = 0.0,
         damping: float = 0.0,
         label: str | None = None,
@@ -82,13 +84,16 @@ class JointBuilder(ShapeBuilder):
         limit_lower, limit_upper [rad]: within less than a turn of each other; hard, or a spring and a damper limit_ke,
         limit_kd.  friction [N m]: dry.  compliance: of all rows that hold the joint, [m/N] and [1/(N m)]; damping [s]:
         of those, if they have one.
+        start_pos [rad], start_vel [rad/s]: where and how fast the joint begins.  With one of them it is the joint that
+        places its child and gives it a velocity, and joints below do so too, at 0 and at rest if nothing else is said;
+        positions, rotations and velocities of these bodies do not count.
         Paths: `label.parent_at`, `.child_at` [m], `.compliance`, `.damping`, `.target_pos`, `.target_vel`,
         `.target_keys`, `.target_ke`, `.target_kd`, `.effort_limit`, `.limit_lower`, `.limit_upper`,
-        `.limit_compliance`, `.limit_damping`, `.friction`: of what was given.
+        `.limit_compliance`, `.limit_damping`, `.friction`, `.start_pos`, `.start_vel`: of what was given.
         Raises ModelError for options that are not done: armature, velocity_limit, ...
         """
         free = FreeAxis(target_pos, target_vel, target_ke, target_kd, limit_lower, limit_upper, limit_ke, limit_kd,
-                        friction, effort_limit, TargetKeys.read(target_keys))  # fmt: skip
+                        friction, effort_limit, TargetKeys.read(target_keys), start_pos, start_vel)  # fmt: skip
         return self._add_axis_joint(
             "revolute", parent, child, parent_xform, child_xform, axis, free, compliance, damping, label, not_done
         )
@@ -112,6 +117,8 @@ class JointBuilder(ShapeBuilder):
         friction: float = 0.0,
         effort_limit: float | None = None,
         target_keys: Mapping[str, Any] | None = None,
+        start_pos: float | None = None,
+        start_vel: float | None = None,
         compliance: float = 0.0,
         damping: float = 0.0,
         label: str | None = None,
@@ -120,7 +127,7 @@ class JointBuilder(ShapeBuilder):
         """A slider: the child moves along one axis and does not turn.  Otherwise as `add_joint_revolute`, with lengths
         [m] and forces [N] in place of angles and torques."""
         free = FreeAxis(target_pos, target_vel, target_ke, target_kd, limit_lower, limit_upper, limit_ke, limit_kd,
-                        friction, effort_limit, TargetKeys.read(target_keys))  # fmt: skip
+                        friction, effort_limit, TargetKeys.read(target_keys), start_pos, start_vel)  # fmt: skip
         return self._add_axis_joint(
             "prismatic", parent, child, parent_xform, child_xform, axis, free, compliance, damping, label, not_done
         )

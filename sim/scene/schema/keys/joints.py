@@ -50,7 +50,7 @@ def _along(position: str, force: str) -> tuple[SchemaLine, ...]:
         key("ease", Choice(("smooth", "linear")), "smooth: with a halt at each", "smooth"),
     ))
     drive = Table((
-        key("target", Number(position), "where the drive pulls to, 0 being where the joint begins", 0,
+        key("target", Number(position), "where the drive pulls to, 0 being where the objects are placed", 0,
             may_vary=True, model_path="{1}.target_pos"),
         key("speed", Number(speed), "target of its damping", 0, may_vary=True, model_path="{1}.target_vel"),
         key("stiffness", Number(per, NOT_NEGATIVE), "of the drive", 0, may_vary=True, model_path="{1}.target_ke"),
@@ -59,7 +59,15 @@ def _along(position: str, force: str) -> tuple[SchemaLine, ...]:
         key("effort", Number(force, POSITIVE), "at most", may_vary=True, model_path="{1}.effort_limit"),
         key("keys", keys, "targets over time"),
     ))
+    start = Table((
+        key("position", Number(position), "0 being where the objects are placed", 0,
+            may_vary=True, model_path="{1}.start_pos"),
+        key("speed", Number(speed), "how fast it begins", 0,
+            may_vary=True, model_path="{1}.start_vel"),
+    ))
     return (
+        key("start", start, "where the joint begins: it and those below it place and move their children, whose"
+            " `velocity` and `spin` are left out"),
         key("limits", Tuple(2, position, none=True), "[low, high]; null is open"),
         key("drive", drive, "a spring and a damper towards a target"),
         key("friction", Number(force, NOT_NEGATIVE), "dry friction", 0, may_vary=True, model_path="{1}.friction"),

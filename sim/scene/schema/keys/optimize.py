@@ -13,8 +13,9 @@ from sim.schema.reading import SchemaLine
 
 _DEFAULT_WHERE = {
     "lbfgs": ": the default where losses have no residuals (`custom`), "
-    f"or more than {MOST_LINEARISED} numbers are sought",
-    "gauss_newton": f"; the default where all losses have residuals and up to {MOST_LINEARISED} numbers are sought",
+    f"or one experiment depends on more than {MOST_LINEARISED} numbers that are sought",
+    "gauss_newton": "; the default where all losses have residuals and an experiment depends on up to"
+    f" {MOST_LINEARISED} numbers",
 }
 
 

@@ -1,0 +1,125 @@
+"""Where a contact touches: C and its gradient, the normal, and forces that pass through the place of contact.
+
+A unilateral constraint C >= 0 of points that lie `reach` inside of their surfaces has everything that friction needs.
+With n = grad_1 C / |grad_1 C| and b_j = grad_j C . n, a unit of force along a direction d acts as b_j d on point j, at
+the place P_j = p_j - reach_j n of its surface (two points have one place, that of the first).  The slip is how far
+these places of the material have come:
+
+    u = (1 - n n^T) sum_j b_j (P_j - P_j^before)
+
+For bodies P_j^before is where the same place of the material was as the step began, so that a rolling ball has none.
+"""
+
+# Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
+# mypy: ignore-errors
+
+from sim.constraints.base import Constraint
+from sim.constraints.slots.bodies import point_wrench
+from sim.constraints.slots.linearization import points_of
+from sim.constraints.slots.pattern import Slots
+from sim.core.lang.embedding import value_and_grad
+from sim.core.lang.frontend.builtins import static
+from sim.core.lang.frontend.function import Function, func
+from sim.core.lang.library.quaternion import imaginary, quat_rotate, quat_rotate_inv
+from sim.core.lang.library.vector import cross, dot, length
+from sim.core.lang.memoize import memoize
+from sim.core.lang.types import Scalar, vector
+
+SIDES = 3
+"""Directions in which friction may push: the axes of the world, of whose forces the part along the normal is 0."""
+
+
+@func
+def come(turn, arm):
+    """How far a place at `arm` from the centre of a body has come by the turn alone, without a difference of large
+    numbers: arm - turn^-1 arm."""
+    u = imaginary(turn)
+    across = cross(u, arm)
+    return 2.0 * (turn[3] * across - cross(u, across))
+
+
+@memoize
+def contact_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
+    """`contact(x, poses, placing, parameters)` in a kernel, see `points_of`: of a contact there
+
+    C, G        value, and gradient over the movers, as `rows_of` has it
+    n           unit normal (3,), towards the side of the first point, or of the point that a frame sees
+    E           for each axis of the world its row over the movers: a unit of force that way, at the place of contact
+    share, arms b of each particle; b of each point on a body, and where from its centre of mass it touches
+    """
+    vec3 = vector(3, real)
+    evaluate = value_and_grad(lambda: c.traced(real), f"{c.name}_at")
+    points_at, particles, of_body = points_of(c, slots, real), slots.particles, slots.bodies
+    on_bodies = tuple((j, g) for g, own in enumerate(of_body) for j in own)
+    names = tuple(c.parameters)
+    reach_at = tuple(names.index(name) if name else -1 for name in (c.reach or ("",) * c.points))
+    seen, pair, first = c.frames == (0,), c.points == 2, 1 if c.frames else 0
+
+    @func
+    def forces(points, parameters):
+        """C, and the gradient at each point: of one that a frame sees in the world, and the opposite on the frame."""
+        if seen:
+            C, J = evaluate(quat_rotate_inv(points[0].q, points[1] - points[0].p), parameters)
+            pull = quat_rotate(points[0].q, J[0])
+            return C, [-pull, pull]
+        C, J = evaluate(points, parameters)
+        return C, J[0]
+
+    @func
+    def touching(j, points, n, parameters):
+        """The place where point j is touched.  Two points have one: opposite forces at two would be a couple."""
+        at = points[first if pair else j]
+        if reach_at[first if pair else j] >= 0:
+            return at - parameters[reach_at[first if pair else j]] * n
+        return at
+
+    @func
+    def wrench(g, values, places, center):
+        """Force and torque on body g of forces at its places."""
+        parts = [point_wrench(values[j], places[j], center) for j in static(of_body[g])]
+        return sum([part[0] for part in parts]), sum([part[1] for part in parts])
+
+    @func
+    def over_movers(values, places, poses):
+        on = [wrench(static(g), values, places, poses[g][0]) for g in static(range(len(of_body)))]
+        return [values[j] for j in static(particles)] + [on[k // 2][k % 2] for k in static(range(2 * len(of_body)))]
+
+    @func
+    def axis(a):
+        return vec3(1.0 if a == 0 else 0.0, 1.0 if a == 1 else 0.0, 1.0 if a == 2 else 0.0)
+
+    @func
+    def contact(x, poses, placing, parameters):
+        points = points_at(x, poses, placing)
+        C, J = forces(points, parameters)
+        n = J[first] / length(J[first])
+        b = [dot(J[j], n) for j in static(range(c.points))]
+        places = [touching(static(j), points, n, parameters) for j in static(range(c.points))]
+        G = over_movers(J, places, poses)
+        E = [
+            over_movers([b[j] * axis(static(a)) for j in static(range(c.points))], places, poses)
+            for a in static(range(SIDES))
+        ]
+        share = [b[j] for j in static(particles)]
+        arms = [(b[j], places[j] - poses[g][0]) for j, g in static(on_bodies)]
+        return C, G, n, E, share, arms
+
+    return contact
+
+
+@memoize
+def slip_of(slots: Slots) -> Function:
+    """`slip(n, share, arms, since, moved, turns)` in a kernel: u, see above, with what `contact_of` gives; since: how
+    far each particle has come; moved, turns: displacement and turn of each body."""
+    count, owners = len(slots.particles), tuple(g for g, own in enumerate(slots.bodies) for _ in own)
+
+    @func
+    def slip(n, share, arms, since, moved, turns):
+        u = 0.0 * n
+        for p in static(range(count)):
+            u += share[p] * since[p]
+        for i in static(range(len(owners))):
+            u += arms[i][0] * (moved[owners[i]] + come(turns[owners[i]], arms[i][1]))
+        return u - dot(n, u) * n
+
+    return slip

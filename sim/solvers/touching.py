@@ -1,0 +1,101 @@
+"""Contacts with friction and restitution during a step: impacts found, positions projected, velocities afterwards.
+
+See `sim.constraints.contact` for the kernels.  A step finds the impacts of its prediction, projects contacts with the
+other constraints, and goes over their velocities once all positions are done: as often as over the positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sim.constraints.contact.impact import make_impact
+from sim.constraints.contact.projection import make_contact_projection, make_rebound
+from sim.constraints.contact.surface import impact_struct, surface_struct
+from sim.core.lang.types import vector
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.launch.launch import launch
+from sim.model.model import Model
+from sim.model.state import State
+from sim.solvers.batch import ConstraintBatch, Rows
+from sim.solvers.bodies import BodyStep
+
+
+@dataclass(eq=False)
+class Touching:
+    """What a step keeps of the contacts of one set: coefficients and impacts, structs of arrays; `along` (n,) vec3, the
+    multipliers of friction; `late` (n,), the normal ones of the velocities."""
+
+    batch: ConstraintBatch
+    surface: Any
+    impacts: Any
+    along: array
+    late: array
+
+
+@dataclass(eq=False)
+class FrictionStep:
+    """The contacts with friction or restitution of a model, by name of their set."""
+
+    model: Model
+    bodies: BodyStep
+    batches: Sequence[ConstraintBatch]
+
+    def __post_init__(self) -> None:
+        model, real = self.model, self.model.dtype
+        self.touching: dict[str, Touching] = {}
+        for batch in self.batches:
+            if not batch.set.surface:
+                continue
+            surface, impacts = surface_struct(real)(), impact_struct(real)()
+            for name, values in batch.set.surface.items():
+                setattr(surface, name, values)
+            n, grad = batch.set.count, model.requires_grad
+            for name, kind in (("target", real), ("rebound", real), ("before", vector(3, real))):
+                setattr(impacts, name, zeros(n, kind, model.device, grad))
+            along, late = (zeros(n, kind, model.device, grad) for kind in (vector(3, real), real))
+            self.touching[batch.set.name] = Touching(batch, surface, impacts, along, late)
+
+    @property
+    def scratch(self) -> list[array]:
+        """Arrays that every step writes before it reads them."""
+        return [
+            a
+            for t in self.touching.values()
+            for a in (t.impacts.target, t.impacts.rebound, t.impacts.before, t.along, t.late)
+        ]
+
+    def find_impacts(self, before: State, reference: array, particle: array, dt: float) -> None:
+        """When contacts close in the step that was predicted."""
+        bodies, model = self.bodies, self.model
+        for t in self.touching.values():
+            made = t.batch.set
+            moving = [reference, before.particle_qd, bodies.start, before.body_qd, model.gravity, dt]
+            inputs = [*self._declared(t), *moving, particle, bodies.dx, bodies.turn]
+            launch(make_impact(made.constraint, made.slots, model.dtype), made.count, inputs, [t.impacts])
+
+    def project(
+        self, batch: ConstraintBatch, rows: Rows, wide: bool, first: bool, reference: array, particle: array, dt: float
+    ) -> None:
+        """One projection of contacts that share no mover.  wide: compiled for many side by side."""
+        made, bodies, t = batch.set, self.bodies, self.touching[batch.set.name]
+        kernel = make_contact_projection(made.constraint, made.slots, self.model.dtype, first, wide)
+        moving = [self.model.particle_inv_mass, reference, bodies.start, dt]
+        inputs = [rows.begin, *self._declared(t), made.compliance, t.impacts, *moving]
+        launch(kernel, rows.count, inputs, [particle, *bodies.moving, batch.multiplier, t.along])
+
+    def rebound(
+        self, batch: ConstraintBatch, rows: Rows, wide: bool, first: bool, after: State, particle: array, dt: float
+    ) -> None:
+        """One sweep over the velocities after the step, of the same."""
+        made, bodies, t = batch.set, self.bodies, self.touching[batch.set.name]
+        kernel = make_rebound(made.constraint, made.slots, self.model.dtype, first, wide)
+        moving = [self.model.particle_inv_mass, bodies.start, dt, particle, bodies.dx, bodies.turn, batch.multiplier]
+        inputs = [rows.begin, *self._declared(t), t.impacts, *moving]
+        launch(kernel, rows.count, inputs, [after.particle_qd, after.body_qd, t.late, t.along])
+
+    def _declared(self, t: Touching) -> list[object]:
+        """What all of the kernels read first."""
+        return [t.batch.set.points, t.batch.placing, t.batch.parameters, t.surface]
