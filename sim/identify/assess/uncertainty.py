@@ -315,10 +315,14 @@ def _together(
     """That only one change of several parameters at once is hardly told, and which one."""
     space = problem.space
     values = np.concatenate([np.ravel(value) for value in space.unpack(x).values()])
-    slopes = np.concatenate([np.ravel(s) for s in _physical(problem, x, np.ones(x.size)).values()])
     first = max(members, key=lambda k: largest[k])
     # how the others go along with it: regression on the one that is known least
-    moved = {k: correlation[k, first] * largest[k] / largest[first] * slopes[k] for k in members}
+    along = np.zeros(x.size)
+    along[members] = correlation[members, first] * largest[members] / largest[first]
+    moved = np.concatenate([
+        space.transforms[name].push_forward(x[part].reshape(shape), along[part].reshape(shape)).ravel()
+        for (name, part), shape in zip(space.slices.items(), space.shapes.values(), strict=True)
+    ])  # fmt: skip
     shares = [moved[k] / values[k] if values[k] else math.nan for k in members]
     known = [abs(s) for s in shares if math.isfinite(s)]
     listed = ", ".join(f"`{names[k]}`" for k in members)

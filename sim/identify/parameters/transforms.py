@@ -53,6 +53,10 @@ class Transform:
         slope = self._slope(np.asarray(u, dtype=np.float64) * self.scale) * self.scale
         return np.asarray(gradient, dtype=np.float64) * slope
 
+    def push_forward(self, u: Any, change: Any) -> np.ndarray:
+        """The change of p by a small change of u."""
+        return self.pull_back(u, change)  # number by number, one is the other
+
     def errors(self, u: Any, covariance: np.ndarray, deviations: np.ndarray) -> np.ndarray:
         """Standard errors of physical values, to first order.  covariance (n, n) and deviations (n,) of the
         coordinates u, of any shape, in their order; a deviation may be infinite (not known) or nan (held)."""
@@ -221,6 +225,11 @@ class LogCholeskyTransform(Transform):
         """d loss / d u from d loss / d p: J' g."""
         given = np.asarray(gradient, dtype=np.float64)
         return np.asarray(self._jacobian(u).T @ given.ravel()).reshape(given.shape)
+
+    def push_forward(self, u: Any, change: Any) -> np.ndarray:
+        """The change of p by a small change of u: J du."""
+        given = np.asarray(change, dtype=np.float64)
+        return np.asarray(self._jacobian(u) @ given.ravel()).reshape(given.shape)
 
     def errors(self, u: Any, covariance: np.ndarray, deviations: np.ndarray) -> np.ndarray:
         """See `Transform`: from the diagonal of J C J'."""

@@ -59,6 +59,8 @@ def test_derivatives(inertia):
             ends.append(np.sum(weights * transform.to_physical(moved)))
         assert found[index] == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-7, abs=1e-8)
     np.testing.assert_allclose(transform.per_physical(u, found), weights, rtol=1e-10)
+    change = RNG.normal(size=u.shape)  # J and J' are transposed to each other
+    assert np.sum(weights * transform.push_forward(u, change)) == pytest.approx(np.sum(found * change))
     if inertia.ndim == 1:
         np.testing.assert_allclose(0.5 * inertia_jacobian(0.5 * u).T @ weights, found)
 
