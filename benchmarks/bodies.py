@@ -27,7 +27,7 @@ def rod(segments: int, requires_grad: bool = False) -> sim.Model:
     return b.finalize(dtype=sim.float64, requires_grad=requires_grad)
 
 
-def pendulums(links: int, worlds: int, requires_grad: bool = False) -> sim.Model:
+def pendulums(links: int, worlds: int, requires_grad: bool = False, real: type[sim.float64] = sim.float64) -> sim.Model:
     """Each a row of links with ball joints."""
     b, length = sim.ModelBuilder(gravity=(0, -9.81, 0)), 1.0 / links
     inertia = np.array([0.1, 1.0, 1.0]) * length**2 / (12 * links)
@@ -36,7 +36,7 @@ def pendulums(links: int, worlds: int, requires_grad: bool = False) -> sim.Model
     b.add_constraints("ball", [[b.point_of(-1), b.point_of(bodies[0], left)]], 0.0, label="root")
     rows = [[b.point_of(i, right), b.point_of(j, left)] for i, j in zip(bodies, bodies[1:], strict=False)]
     b.add_constraints("ball", rows, 0.0, label="joint")
-    return b.replicate(worlds).finalize(dtype=sim.float64, requires_grad=requires_grad)
+    return b.replicate(worlds).finalize(dtype=real, requires_grad=requires_grad)
 
 
 def least(action: Callable[[], float], runs: int = 7) -> float:

@@ -112,6 +112,7 @@ class Constraint:
     limited:    the parameter that holds the largest force [N] or torque [N m] of a row, "" where there is none.
     reach:      of a contact for each point the parameter that says how far outside of it its surface is, "" for 0;
                 empty for all.
+    angular:    the first of the rows that are of angles, behind those of lengths; None where all are of one kind.
     """
 
     name: str
@@ -140,6 +141,7 @@ class Constraint:
     from_start: bool = False
     meeting: bool = False
     reach: tuple[str, ...] = ()
+    angular: int | None = None
 
     anticipates: ClassVar[bool] = False
     """Does the evolution law also take, after the points, where their velocities bring them in the step?"""
@@ -211,6 +213,12 @@ class Constraint:
     def active(self, damped: bool) -> tuple[int, ...]:
         """The rows that do anything in a set with or without damping."""
         return tuple(r for r in range(self.rows) if self.elastic[r] or (damped and self.damped[r]))
+
+    def rows_of(self, key: str) -> range:
+        """The rows that a compliance is of: `linear_compliance` of lengths, `angular_compliance` of angles."""
+        if key == "linear_compliance":
+            return range(self.angular or self.rows)
+        return range(self.angular or 0, self.rows) if key == "angular_compliance" else range(self.rows)
 
     @property
     def measured(self) -> tuple[str, ...]:
@@ -300,6 +308,7 @@ def constraint(
     from_start: bool = False,
     meeting: bool = False,
     reach: Sequence[str] = (),
+    angular: int | None = None,
 ) -> Callable[[Callable[..., Any]], Constraint]:
     """Declare a constraint: decorates C(x, parameters...), a function of the kernel language.
 
@@ -308,7 +317,7 @@ def constraint(
     shape with rest = 0; another one takes its default in Python, if it has one.
     units: unit of each parameter, for messages and the documentation.
     elastic, damped: for each row, whether C pulls it back and whether damping acts on it; both by default.
-    stencil, added_by, frames, driven, limited, from_start, meeting, reach: see `Constraint`.
+    stencil, added_by, frames, driven, limited, from_start, meeting, reach, angular: see `Constraint`.
     """
     if points < 1 or not 1 <= rows <= MOST_ROWS:
         raise ConstraintError(
@@ -357,6 +366,7 @@ def constraint(
             from_start=from_start,
             meeting=meeting,
             reach=tuple(reach),
+            angular=angular,
         )
         REGISTRY[made.name] = made
         return made

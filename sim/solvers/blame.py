@@ -61,8 +61,11 @@ class Blame:
     def _start(self, bad: np.ndarray) -> str:
         """What is wrong with a body as it is predicted."""
         angular = np.linalg.norm(self.before.body_qd.numpy()[bad[0], 3:])
+        turning = f"which turns by pi or more in one step of {self.dt:g} s"
+        if bad[0] in self.model.motion_body.numpy():
+            return f"{turning}, as its motion says"
         if np.isfinite(self.bodies.dx.numpy()[bad[0]]).all() and np.isfinite(angular):
-            return f"which turns by pi or more in one step of {self.dt:g} s, at {angular:.4g} rad/s: take shorter steps"
+            return f"{turning}, from {angular:.4g} rad/s"
         return PREDICTED
 
     def _movers(self, made: ConstraintSet, numbers: np.ndarray) -> str:

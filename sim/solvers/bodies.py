@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from sim.constraints.slots.bodies import body_struct, in_world
+from sim.constraints.slots.rotations import exponential, logarithm
 from sim.core.lang.constants import nan, pi
 from sim.core.lang.frontend.builtins import static, tid
 from sim.core.lang.frontend.function import func
@@ -27,7 +28,6 @@ from sim.core.lang.library.quaternion import (
     quat_from_rotation_vector,
     quat_inverse,
     quat_rotate,
-    quat_to_rotation_vector,
 )
 from sim.core.lang.library.vector import dot, normalize, spatial_bottom, spatial_top
 from sim.core.lang.types import Scalar, float32, float64, matrix, quaternion, transformation, vector
@@ -57,7 +57,7 @@ def body_kernels(real: Scalar) -> tuple[Kernel, Kernel, Kernel]:
     def midpoint_velocity(q, omega, L, inv_inertia, h):
         """omega_m, from the angular momentum at the midpoint and a first guess."""
         for _ in static(range(FIXED_POINT)):
-            omega = in_world(quat_from_rotation_vector((0.5 * h) * omega) * q, inv_inertia, L)
+            omega = in_world(exponential((0.5 * h) * omega) * q, inv_inertia, L)
         return omega
 
     @kernel
@@ -89,7 +89,7 @@ def body_kernels(real: Scalar) -> tuple[Kernel, Kernel, Kernel]:
             theta = dt * midpoint_velocity(q_i, omega, L, inv_inertia[i], dt)
             if dot(theta, theta) >= pi * pi:  # which way it went could not be said: no step may be as long
                 theta = vec3(nan, nan, nan)
-            turned = quat_from_rotation_vector(theta)
+            turned = exponential(theta)
         dx[i], turn[i], momentum[i], impulse[i] = moved, turned, L, vec3()
 
     @kernel
@@ -120,7 +120,7 @@ def body_kernels(real: Scalar) -> tuple[Kernel, Kernel, Kernel]:
             moved = dx[i] - (quat_rotate(q_i, com[i]) - quat_rotate(q[i], com[i]))
             place, low_out[i] = two_sum(body_q[i].p, moved + low[i])
         q_out[i] = frame(place, q_i)
-        v, omega = dx[i] / dt, quat_to_rotation_vector(turn[i]) / dt
+        v, omega = dx[i] / dt, logarithm(turn[i]) / dt
         if inv_mass[i] > 0.0:
             omega = in_world(q_i, inv_inertia[i], momentum[i] + impulse[i] / dt)
         qd_out[i] = spatial(v[0], v[1], v[2], omega[0], omega[1], omega[2])

@@ -59,7 +59,8 @@ def joint_errors(solver: Solver, poses: State | array | np.ndarray) -> JointErro
     if host.shape[1] != model.body_count:
         raise SolverError(f"these are poses of {host.shape[1]} bodies, and the model has {model.body_count}")
     model.refresh()
-    rigid = _rigid(model)
+    holds = _rigid(model)
+    rigid = holds.any(axis=1)
     if not rigid.any():
         return JointErrors(0.0, 0.0, 0.0, 0.0, "", 0.0)
     kind, parent, child, X_p, X_c = (
@@ -73,6 +74,7 @@ def joint_errors(solver: Solver, poses: State | array | np.ndarray) -> JointErro
         low, high = _distances(model, int(np.flatnonzero(rigid)[n]))
         apart = np.linalg.norm(c_at[:, n] - p_at[:, n], axis=1)
         lengths[:, n] = np.maximum(0.0, np.maximum(low - apart, apart - high))
+    lengths, angles = lengths * holds[rigid, 0], angles * holds[rigid, 1]
     com = _in_world(host, np.arange(model.body_count), np.hstack([model.body_com.numpy(), np.tile([0, 0, 0, 1.0],
                     (model.body_count, 1))]))[0]  # fmt: skip
     marks = np.concatenate([p_at[0], com[0]])
@@ -105,13 +107,14 @@ def _advice(solver: Solver, found: JointErrors) -> str:
 
 
 def _rigid(model: Model) -> np.ndarray:
-    """(joints,) bool: those that rows without compliance hold."""
-    out = np.zeros(model.joint_count, bool)
+    """(joints, 2) bool: of which rows without compliance hold the lengths, and the angles."""
+    out = np.zeros((model.joint_count, 2), bool)
     for number, (label, joint) in enumerate(model.joints.items()):
-        path = f"{label}.compliance"
-        if joint.sets and path in model.materials:
-            value = model[path]
-            out[number * model.worlds + np.arange(model.worlds)] = value.device.numpy(value) == 0.0
+        own = slice(number * model.worlds, (number + 1) * model.worlds)
+        for key, parts in (("compliance", (0, 1)), ("linear_compliance", (0,)), ("angular_compliance", (1,))):
+            path = f"{label}.{key}"
+            for part in parts if joint.sets and path in model.materials else ():
+                out[own, part] = model[path].device.numpy(model[path]) == 0.0
     return out
 
 

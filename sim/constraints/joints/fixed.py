@@ -6,7 +6,9 @@ from sim.constraints.base import constraint
 from sim.constraints.joints.frames import apart, turn_vector
 
 
-@constraint(points=2, rows=6, frames=(0, 1), units={"compliance": "m/N"}, added_by="add_joint_fixed", from_start=True)
+@constraint(
+    points=2, rows=6, frames=(0, 1), units={"compliance": "m/N"}, added_by="add_joint_fixed", from_start=True, angular=3
+)
 def fixed(x):
     """Displacement of the child's frame in the parent's [m], then the rotation vector between them [rad].
 

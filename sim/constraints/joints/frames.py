@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
-from sim.core.lang.frontend.builtins import atan2, floor, static, where
+from sim.constraints.slots.rotations import logarithm
+from sim.core.lang.frontend.builtins import atan2, floor
 from sim.core.lang.frontend.function import func
-from sim.core.lang.library.quaternion import imaginary, quat_rotate
+from sim.core.lang.library.quaternion import quat_rotate
 from sim.core.lang.library.static import vector_type
 from sim.core.lang.library.transform import transform_multiply
 
@@ -46,26 +47,7 @@ def angle_about_axis(x, near):
     return angle - 2.0 * math.pi * floor((angle - near) / (2.0 * math.pi) + 0.5)
 
 
-ANGLE_OVER_SINE = (
-    2.0, 0.6666666666666189, 0.2666666666736505, 0.11428571388085568, 0.050793663193303897, 0.023087791209553992,
-    0.01065889656610338, 0.004947521422339475, 0.002502167739741652, 0.0003284209582695303, 0.003402226781397109,
-    -0.007952854446449574, 0.018390659369666898, -0.03172341088255942, 0.04306800687173906, -0.04490851290021751,
-    0.03547663193832672, -0.02051854928124302, 0.008229881033701113, -0.002051279321627658, 0.00024234611662233074,
-)  # fmt: skip
-"""2 acos(w) / sqrt(1 - w^2) in powers of 1 - w, for w in [0, 1]: interpolated at Chebyshev nodes, within 1e-15."""
-
-
 @func
 def turn_vector(x):
-    """The rotation vector of the second frame as the first sees it [rad], its angle up to pi.
-
-    angle / sin(angle / 2) is a smooth function of w = cos(angle / 2) on its own: as a polynomial it has neither the
-    branches of `quat_to_rotation_vector`, which every row of a gradient would repeat, nor a derivative that cancels.
-    """
-    q = relative_turn(x)
-    sign = where(q[3] < 0.0, -1.0, 1.0)
-    y = 1.0 - sign * q[3]
-    factor = ANGLE_OVER_SINE[-1] + 0.0 * y
-    for k in static(range(len(ANGLE_OVER_SINE) - 2, -1, -1)):
-        factor = factor * y + ANGLE_OVER_SINE[k]
-    return (sign * factor) * imaginary(q)
+    """The rotation vector of the second frame as the first sees it [rad], its angle up to pi."""
+    return logarithm(relative_turn(x))

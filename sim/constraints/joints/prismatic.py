@@ -7,7 +7,13 @@ from sim.constraints.joints.frames import apart, turn_vector
 
 
 @constraint(
-    points=2, rows=5, frames=(0, 1), units={"compliance": "m/N"}, added_by="add_joint_prismatic", from_start=True
+    points=2,
+    rows=5,
+    frames=(0, 1),
+    units={"compliance": "m/N"},
+    added_by="add_joint_prismatic",
+    from_start=True,
+    angular=2,
 )
 def prismatic(x):
     """Displacement across the parent's first axis [m], then the rotation vector between the frames [rad].

@@ -7,7 +7,13 @@ from sim.constraints.joints.frames import apart, relative_turn
 
 
 @constraint(
-    points=2, rows=5, frames=(0, 1), units={"compliance": "m/N"}, added_by="add_joint_revolute", from_start=True
+    points=2,
+    rows=5,
+    frames=(0, 1),
+    units={"compliance": "m/N"},
+    added_by="add_joint_revolute",
+    from_start=True,
+    angular=3,
 )
 def revolute(x):
     """Displacement of the child's origin in the parent's frame [m], then the parent's first axis along the child's

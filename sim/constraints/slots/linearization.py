@@ -10,10 +10,11 @@ from sim.constraints.base import Constraint
 from sim.constraints.particles import particle_layout
 from sim.constraints.slots.bodies import frame_wrench, matrix_in_world, point_wrench, seen_from
 from sim.constraints.slots.pattern import WORLD, Slots
+from sim.constraints.slots.rotations import logarithm
 from sim.core.lang.embedding import fields_at, value_and_grad
 from sim.core.lang.frontend.builtins import static
 from sim.core.lang.frontend.function import Function, func
-from sim.core.lang.library.quaternion import quat_rotate, quat_rotate_inv, quat_to_matrix, quat_to_rotation_vector
+from sim.core.lang.library.quaternion import quat_rotate, quat_rotate_inv, quat_to_matrix
 from sim.core.lang.library.vector import cross, dot
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, transformation
@@ -255,8 +256,7 @@ def linearization_of(c: Constraint, slots: Slots, real: Scalar, damped: bool, st
             D = [between(G_0[i], G[i], elastic_share(alpha[i], own[i])) for i in static(range(m))]
         if slowed:  # how far all has come since the step began
             since = [displacement(of_p[p], x_ref[p_k[p]]) for p in static(range(n_particles))] + [
-                dx_b[k // 2] if k % 2 == 0 else quat_to_rotation_vector(turn_b[k // 2])
-                for k in static(range(2 * n_bodies))
+                dx_b[k // 2] if k % 2 == 0 else logarithm(turn_b[k // 2]) for k in static(range(2 * n_bodies))
             ]
         terms = []
         for i in static(range(m)):

@@ -19,12 +19,12 @@ from sim.constraints.projection import parameter_struct, solve, value_type
 from sim.constraints.slots.bodies import body_struct, slot_struct
 from sim.constraints.slots.linearization import active_rows, linearization_of, pushes_from_start, row_functions
 from sim.constraints.slots.pattern import Slots
+from sim.constraints.slots.rotations import exponential
 from sim.core.lang.constants import nan
 from sim.core.lang.embedding import fields_at
 from sim.core.lang.frontend.builtins import abs, static, tid, where
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.matrix import transpose
-from sim.core.lang.library.quaternion import quat_from_rotation_vector
 from sim.core.lang.library.static import scalar_type
 from sim.core.lang.library.vector import outer
 from sim.core.lang.memoize import memoize
@@ -156,7 +156,7 @@ def make_slot_projection(
             particle[p_k[p]] += moved_by(sum([dlam[i] * M[i][p] for i in static(range(m))]))
         for g in static(range(n_bodies)):
             dx[b_k[g]] += sum([dlam[i] * M[i][n_particles + 2 * g] for i in static(range(m))])
-            turned = quat_from_rotation_vector(sum([dlam[i] * M[i][n_particles + 2 * g + 1] for i in static(range(m))]))
+            turned = exponential(sum([dlam[i] * M[i][n_particles + 2 * g + 1] for i in static(range(m))]))
             turn[b_k[g]] = turned * turn_b[g]
             if masses[n_particles + g] > 0.0:
                 impulse[b_k[g]] += sum([dlam[i] * D[i][n_particles + 2 * g + 1] for i in static(range(m))])

@@ -154,14 +154,16 @@ def _bind(
         path = block.path(key)
         # What is to be measured is 0 until then.
         value = materials[path] if path in materials else materials.add(path, np.nan_to_num(host))
-        out = {"compliance": made.compliance, "damping": made.damping, **made.surface, **made.parameters}[key]
+        soft = key.endswith("compliance")
+        out = made.compliance if soft else {"damping": made.damping, **made.surface, **made.parameters}[key]
         assert out is not None
-        factor = block.factor[chosen] if key == "compliance" else None
+        factor = block.factor[chosen] if soft else None
         if len(chosen):
-            direction = key in block.directions
+            direction, entries = key in block.directions, made.constraint.rows_of(key) if soft else None
             made.derivations.append(
-                broadcast(make, value, block.count, chosen, rows[chosen], out, factor=factor, direction=direction)
-            )
+                broadcast(make, value, block.count, chosen, rows[chosen], out, factor=factor, direction=direction,
+                          entries=entries)
+            )  # fmt: skip
 
 
 def unmeasured(block: ConstraintBlock, name: str) -> np.ndarray:

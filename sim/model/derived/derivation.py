@@ -68,11 +68,12 @@ def broadcast(
     *,
     factor: np.ndarray | None = None,
     direction: bool = False,
+    entries: range | None = None,
 ) -> Derivation:
     """The derivation of `out[target[j]]` from the value of element `chosen[j]` of `count`.
 
     value: (1,) for all of them, (worlds,) or (count,).  A scalar is multiplied by `factor` (of the chosen elements); a
-    vec3 is copied, or normalised as a `direction`.
+    vec3 is copied, or normalised as a `direction`.  entries: of `out`, where its elements are vectors.
     """
     real, dim, own = make.real, len(chosen), kernels(make.real)
     source = make.constant(source_of(chosen, value.size, count), int)
@@ -81,5 +82,7 @@ def broadcast(
         use = own.broadcast_direction if direction else own.broadcast_vec3
         return Derivation(use, dim, [value, source, to], [out], values=[value])
     amount = make.constant(np.ones(dim) if factor is None else factor, real)
-    use = broadcast_rows(real, out.dtype.shape[0]) if isinstance(out.dtype, Homogeneous) else own.broadcast
+    use = own.broadcast
+    if isinstance(out.dtype, Homogeneous):
+        use = broadcast_rows(real, out.dtype.shape[0], entries or range(out.dtype.shape[0]))
     return Derivation(use, dim, [value, source, amount, to], [out], values=[value])

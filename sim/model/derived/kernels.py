@@ -150,15 +150,19 @@ def kernels(real: Scalar) -> Kernels:
 
 
 @cache
-def broadcast_rows(real: Scalar, rows: int) -> Kernel:
-    """As `broadcast`, into a vector of `rows` equal entries: the compliance of a constraint of several rows."""
-    row = vector(rows, real)
+def broadcast_rows(real: Scalar, rows: int, entries: range) -> Kernel:
+    """As `broadcast`, into some entries of a vector of `rows`: the compliance of a constraint of several rows."""
+    row, whole = vector(rows, real), len(entries) == rows
 
     @kernel
     def broadcast_to_rows(
         value: array[real], source: array[int], factor: array[real], target: array[int], out: array[row]
     ):
         k = tid()
-        out[target[k]] = row(value[source[k]] * factor[k])
+        if static(whole):
+            out[target[k]] = row(value[source[k]] * factor[k])
+        else:
+            for r in static(entries):
+                out[target[k]][r] = value[source[k]] * factor[k]
 
     return broadcast_to_rows

@@ -28,6 +28,8 @@ def add_bodies(context: BuildContext) -> None:
                     context.refuse(f"{path}.{key}", f"`{key}` of a {kind}", "remove it")
             with context.at(f"{path}.{kind}"):
                 context.bodies[name] = add(context, name, entry)
+            if name not in context.bodies:  # what holds it has nothing more to say
+                context.skipped.add(path)
 
 
 def _turn(entry: dict[str, Any]) -> np.ndarray:
@@ -68,7 +70,7 @@ def _rod(context: BuildContext, name: str, entry: dict[str, Any]) -> np.ndarray:
             ends[f"clamp_{end}"] = -1
         elif len(context.bodies.get(of, ())) == 1:
             ends[f"clamp_{end}"] = int(context.bodies[of][0])
-        else:
+        elif f"objects.{of}" not in context.skipped:
             context.problem(f"objects.{name}.rod.clamp.{end}", f"`{of}` is no body", "name a body, or `world`")
     stiffness = rod.get("stiffness")
     pieces = context.finer * (rod.get("segments") or len(line) - (not rod["closed"]))

@@ -43,7 +43,12 @@ def _add(context: BuildContext, name: str, entry: dict[str, Any], parent: int, c
     at_parent, at_child = builder.joint_frames(parent, child, entry.get("at", (0.0, 0.0, 0.0)))
     if "parent_at" in entry:
         at_parent[:3], at_child[:3] = entry["parent_at"], entry["child_at"]
-    common: dict[str, Any] = {"compliance": entry["compliance"], "damping": entry["damping"], "label": name}
+    common: dict[str, Any] = {
+        "compliance": entry["compliance"],
+        "damping": _given(context, name, "damping"),
+        "label": name,
+    }
+    common |= {key: entry[key] for key in ("linear_compliance", "angular_compliance") if key in entry}
     kind = next(k for k in ("revolute", "prismatic", "ball", "fixed", "distance") if k in entry)
     if kind not in ("revolute", "prismatic"):
         for key in ("limits", "drive", "friction", "start"):
@@ -60,7 +65,7 @@ def _add(context: BuildContext, name: str, entry: dict[str, Any], parent: int, c
         builder.add_joint_distance(parent, child, at_parent, at_child, min_distance=least, max_distance=most, **common)
     else:
         add = builder.add_joint_revolute if kind == "revolute" else builder.add_joint_prismatic
-        along = {**common, **_along(entry)}
+        along = {**common, **_along(entry), "friction": _given(context, name, "friction")}
         add(parent, child, at_parent, at_child, entry[kind]["axis"], **along)
 
 
@@ -74,4 +79,10 @@ def _along(entry: dict[str, Any]) -> dict[str, Any]:
     start = entry.get("start")
     if start is not None:
         out |= {"start_pos": start["position"], "start_vel": start["speed"]}
-    return {**out, "limit_lower": low, "limit_upper": high, "friction": entry["friction"]}
+    return {**out, "limit_lower": low, "limit_upper": high}
+
+
+def _given(context: BuildContext, name: str, key: str) -> float | None:
+    """A value of a joint; None where it is 0 and stays so: then it needs no row."""
+    value = float(context.data["joints"][name][key])
+    return value if value or ("joints", name, key) in context.varied else None

@@ -110,6 +110,8 @@ def _is_in_model(context: BuildContext, model: Model, name: str, value: SceneVal
         model[path]
     except UnknownPathError as error:
         zero = "a damping of 0 is left out; give it a positive value" if path.endswith(".damping") else ""
+        if zero and value.steps[0] == "joints":
+            zero = "it damps what gives way: the joint needs a compliance"
         place = ".".join(value.steps)
         context.problem(f"parameters.{name}", f"the model has no value for `{place}`", zero or error.hint)
         return False

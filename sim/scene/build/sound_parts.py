@@ -13,7 +13,7 @@ from sim.scene.build.parts import add_parts
 from sim.scene.validate.document import Document
 from sim.schema.errors import Diagnostic
 
-_TABLES = ("objects", "shapes", "attachments", "loads", "markers", "experiments")
+_TABLES = ("objects", "joints", "shapes", "attachments", "loads", "markers", "experiments")
 
 
 def problems_of_sound_parts(scene: Document, known: Sequence[Diagnostic]) -> list[Diagnostic]:

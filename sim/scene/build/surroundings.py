@@ -66,7 +66,8 @@ def _tie(context: BuildContext, name: str, entry: dict[str, Any], points: np.nda
             context.problem(f"{path}.{key}", f"`{key}` of points that a body carries", "remove it: the body moves them")
     bodies = context.bodies.get(entry["to"])
     if bodies is None:
-        context.problem(f"{path}.to", f"`{entry['to']}` is no body", "name a body or a rod")
+        if f"objects.{entry['to']}" not in context.skipped:
+            context.problem(f"{path}.to", f"`{entry['to']}` is no body", "name a body or a rod")
         return
     group, builder = context.groups[entry["on"]], context.builder
     rows = []

@@ -4,11 +4,14 @@ For the rows of all constraints of a tree, as `sim.constraints.slots` linearises
 
     A dlambda = b,  A = weight J W D^T + alpha
 
-1. linearize: weight J, D, alpha and b of each constraint, J and D by its movers (`touches`).
+1. linearize: weight J, D, W D, alpha and b of each constraint, the first three by its movers (`touches`).
 2. assemble, factorise: the blocks of A, and L U = A in place (U with the inverses of the blocks on its diagonal).
 3. substitute: a first solution of it, dlambda_0.
-4. residual: r = b - A dlambda_0, from J, W, D and alpha; and substitute again: dlambda = dlambda_0 + A^-1 r.
-5. move: x += W D^T dlambda.
+4. push, shift: D^T dlambda_0 by touches, and W D^T dlambda_0 of each mover; pull, residual: J times that by
+   touches, and r = b - A dlambda_0; and substitute again: dlambda = dlambda_0 + A^-1 r.
+5. push, gather, move: x += W D^T dlambda.
+
+What is done with matrices is done touch by touch, without a loop, so that eight touches are taken at a time.
 
 A tape sees all but 2 and 3: what these give, the factor and dlambda_0, is constant to it.  Since r = 0 but for
 rounding, the derivative of 4 is then that of the solution, d dlambda = A^-1 (db - dA dlambda_0): the adjoint of a
@@ -25,12 +28,12 @@ from sim.constraints.base import Constraint
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct, value_type
 from sim.constraints.slots.bodies import body_struct, in_world, slot_struct
-from sim.constraints.slots.linearization import active_rows, linearization_of
+from sim.constraints.slots.linearization import active_rows, linearization_of, row_functions
 from sim.constraints.slots.pattern import Slots
+from sim.constraints.slots.rotations import exponential
 from sim.core.lang.frontend.builtins import abs, static, tid, where
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.matrix import transpose
-from sim.core.lang.library.quaternion import quat_from_rotation_vector
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, matrix, quaternion, vector
 from sim.core.runtime.arrays.array import array, array2d
@@ -41,12 +44,13 @@ from sim.core.runtime.launch.kernel import Kernel, kernel
 class TreeKernels:
     """Those for constraints of so many rows, on particles alone or on bodies too."""
 
-    weigh: Kernel
-    assemble: Kernel
     factorise: Kernel
     substitute: Kernel
+    push: Kernel
     shift: Kernel
+    pull: Kernel
     residual: Kernel
+    gather: Kernel
     move: Kernel
 
 
@@ -62,6 +66,7 @@ def make_linearize(
     m, n_particles, n_bodies = len(active_rows(c, damped)), len(slots.particles), len(slots.bodies)
     lines, column = matrix((size, width), real), vector(size, real)
     linearization = linearization_of(c, slots, real, damped, start_direction)
+    _, response, _ = row_functions(slots)
 
     @kernel(name=f"linearize_{c.name}_{slots.kinds}")
     def linearize(
@@ -83,33 +88,37 @@ def make_linearize(
         multiplier: array[value],
         J_out: array[lines],
         D_out: array[lines],
+        WD_out: array[lines],
         alpha_out: array[column],
         b_out: array[column],
     ):
         t = tid()
         k, node, touch = rows[t], nodes[t], touches[t]
         lam = value() if first else multiplier[k]
-        G, D, _, terms = linearization(
+        G, D, (masses, inertias), terms = linearization(
             k, points, placing, data, compliance, damping, w, x_ref, bodies, dt, particle, dx, turn, lam
         )
+        M = [response(D[i], masses, inertias) for i in static(range(m))]
         alpha, b = column(1.0), column()  # rows that are not there: 1 dlambda = 0
         for i in static(range(m)):
             alpha[i], b[i] = terms[i][1], terms[i][2]
         alpha_out[node], b_out[node] = alpha, b
         for p in static(range(n_particles)):
-            J_p, D_p = lines(), lines()
+            J_p, D_p, WD_p = lines(), lines(), lines()
             for i in static(range(m)):
                 for a in static(range(3)):
-                    J_p[i, a], D_p[i, a] = terms[i][0] * G[i][p][a], D[i][p][a]
-            J_out[touch + p], D_out[touch + p] = J_p, D_p
+                    J_p[i, a], D_p[i, a], WD_p[i, a] = terms[i][0] * G[i][p][a], D[i][p][a], M[i][p][a]
+            J_out[touch + p], D_out[touch + p], WD_out[touch + p] = J_p, D_p, WD_p
         for g in static(range(n_bodies)):
-            J_b, D_b = lines(), lines()
+            J_b, D_b, WD_b = lines(), lines(), lines()
             force = static(n_particles + 2 * g)
             for i in static(range(m)):
                 for a in static(range(3)):
                     J_b[i, a], J_b[i, 3 + a] = terms[i][0] * G[i][force][a], terms[i][0] * G[i][force + 1][a]
                     D_b[i, a], D_b[i, 3 + a] = D[i][force][a], D[i][force + 1][a]
-            J_out[touch + static(n_particles + g)], D_out[touch + static(n_particles + g)] = J_b, D_b
+                    WD_b[i, a], WD_b[i, 3 + a] = M[i][force][a], M[i][force + 1][a]
+            at = touch + static(n_particles + g)
+            J_out[at], D_out[at], WD_out[at] = J_b, D_b, WD_b
 
     linearize.race_free = True  # a constraint writes what is its own
     return linearize
@@ -170,43 +179,6 @@ def tree_kernels(real: Scalar, size: int, width: int) -> TreeKernels:
                 out[a], out[3 + a] = bodies.inv_mass[k] * f[a], turned[a]
         return out
 
-    @kernel(name=f"weigh_{size}_{width}")
-    def weigh(
-        mover: array[int],
-        w: array[real],
-        bodies: Bodies,
-        turn: array[Quat],
-        D: array[lines],
-        WD: array[lines],
-    ):
-        k = tid()
-        if mover[k] >= 0:
-            D_k = D[k]
-            out = lines()
-            for i in static(range(size)):
-                out[i] = moved(mover[k], D_k[i], w, bodies, turn)
-            WD[k] = out
-
-    @kernel(name=f"assemble_{size}_{width}")
-    def assemble(
-        offsets: array[int],
-        left: array[int],
-        right: array[int],
-        nodes: int,
-        J: array[lines],
-        WD: array[lines],
-        alpha: array[column],
-        blocks: array[square],
-    ):
-        k = tid()
-        A = square()
-        if k < nodes:
-            for i in static(range(size)):
-                A[i, i] = alpha[k][i]
-        for q in range(offsets[k], offsets[k + 1]):
-            A += J[left[q]] @ transpose(WD[right[q]])
-        blocks[k] = A
-
     @kernel(name=f"factorise_{size}")
     def factorise(
         trees: array[int],
@@ -260,82 +232,126 @@ def tree_kernels(real: Scalar, size: int, width: int) -> TreeKernels:
                 total -= blocks[n + count + e] @ x[behind[e]]
             x[j] = blocks[j] @ total
 
+    @kernel(name=f"push_{size}_{width}")
+    def push(node: array[int], D: array[lines], dlam: array[column], pushed: array[wrench]):
+        t = tid()
+        pushed[t] = dlam[node[t]] @ D[t]
+
+    @func
+    def gathered(k, offsets, touches, pushed):
+        f = wrench()
+        for q in range(offsets[k], offsets[k + 1]):
+            f += pushed[touches[q]]
+        return f
+
     @kernel(name=f"shift_{size}_{width}")
     def shift(
         movers: array[int],
         offsets: array[int],
         touches: array[int],
-        node: array[int],
         w: array[real],
         bodies: Bodies,
         turn: array[Quat],
-        D: array[lines],
-        dlam: array[column],
+        pushed: array[wrench],
+        f: array[wrench],
         u: array[wrench],
     ):
         k = tid()
-        f = wrench()
-        for q in range(offsets[k], offsets[k + 1]):
-            f += dlam[node[touches[q]]] @ D[touches[q]]
-        u[k] = moved(movers[k], f, w, bodies, turn)
+        f_k = gathered(k, offsets, touches, pushed)
+        f[k], u[k] = f_k, moved(movers[k], f_k, w, bodies, turn)
 
-    @kernel(name=f"residual_{size}_{width}")
+    @kernel(name=f"pull_{size}_{width}")
+    def pull(at: array[int], J: array[lines], u: array[wrench], pulled: array[column]):
+        t = tid()
+        if at[t] >= 0:
+            pulled[t] = J[t] @ u[at[t]]
+        else:
+            pulled[t] = column()
+
+    @kernel(name=f"residual_{size}")
     def residual(
-        offsets: array[int],
-        touches: array[int],
-        at: array[int],
-        J: array[lines],
+        first: array[int],
         alpha: array[column],
         b: array[column],
         dlam: array[column],
-        u: array[wrench],
+        pulled: array[column],
         r: array[column],
     ):
         k = tid()
         total = b[k]
         for i in static(range(size)):
             total[i] = total[i] - alpha[k][i] * dlam[k][i]
-        for q in range(offsets[k], offsets[k + 1]):
-            total -= J[touches[q]] @ u[at[q]]
+        for t in range(first[k], first[k + 1]):
+            total -= pulled[t]
         r[k] = total
 
-    @kernel(name=f"move_{size}_{width}")
+    @kernel(name=f"gather_{width}")
+    def gather(
+        offsets: array[int], touches: array[int], before: array[wrench], pushed: array[wrench], f: array[wrench]
+    ):
+        k = tid()
+        f[k] = before[k] + gathered(k, offsets, touches, pushed)
+
+    @kernel(name=f"move_{width}")
     def move(
         movers: array[int],
-        offsets: array[int],
-        touches: array[int],
-        node: array[int],
         w: array[real],
         bodies: Bodies,
-        D: array[lines],
-        dlam_0: array[column],
-        correction: array[column],
+        f: array[wrench],
         particle: array[particle_type],
         dx: array[vec3],
         turn: array[Quat],
         impulse: array[vec3],
     ):
         k = tid()
-        f = wrench()
-        for q in range(offsets[k], offsets[k + 1]):
-            j = node[touches[q]]
-            f += (dlam_0[j] + correction[j]) @ D[touches[q]]
-        mover = movers[k]
+        mover, f_k = movers[k], f[k]
         if mover < len(w):
-            particle[mover] += moved_by(w[mover] * force(f))
+            particle[mover] += moved_by(w[mover] * force(f_k))
         elif static(with_bodies):
             i = mover - len(w)
-            tau = vec3(f[3], f[4], f[5])
-            dx[i] += bodies.inv_mass[i] * force(f)
-            turned = quat_from_rotation_vector(in_world(turn[i] * bodies.q[i], bodies.inv_inertia[i], tau))
+            tau = vec3(f_k[3], f_k[4], f_k[5])
+            dx[i] += bodies.inv_mass[i] * force(f_k)
+            turned = exponential(in_world(turn[i] * bodies.q[i], bodies.inv_inertia[i], tau))
             turn[i] = turned * turn[i]
             if bodies.inv_mass[i] > 0.0:
                 impulse[i] += tau
 
-    made = TreeKernels(weigh, assemble, factorise, substitute, shift, residual, move)
+    move.exclusive = frozenset(("particle", "dx", "turn", "impulse"))
+    push.exclusive, pull.exclusive = frozenset(("D", "pushed")), frozenset(("J", "pulled"))
+    made = TreeKernels(factorise, substitute, push, shift, pull, residual, gather, move)
     for made_kernel in vars(made).values():
         made_kernel.race_free = True  # a thread writes what is its own: of its tree, its constraint, its mover
     return made
+
+
+@memoize
+def make_assemble(real: Scalar, size: int, width: int, products: int) -> Kernel:
+    """The blocks k = at[tid()] of A that are sums of so many products J W D^T, those k < nodes on its diagonal."""
+    lines, square, column = matrix((size, width), real), matrix((size, size), real), vector(size, real)
+
+    @kernel(name=f"assemble_{size}_{width}_{products}")
+    def assemble(
+        at: array[int],
+        left: array2d[int],
+        right: array2d[int],
+        nodes: int,
+        J: array[lines],
+        WD: array[lines],
+        alpha: array[column],
+        blocks: array[square],
+    ):
+        t = tid()
+        k = at[t]
+        A = square()
+        if k < nodes:
+            for i in static(range(size)):
+                A[i, i] = alpha[k][i]
+        for q in static(range(products)):
+            A += J[left[t, q]] @ transpose(WD[right[t, q]])
+        blocks[k] = A
+
+    assemble.race_free = True
+    return assemble
 
 
 @memoize

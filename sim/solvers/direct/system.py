@@ -20,7 +20,7 @@ from sim.model.model import Model
 from sim.solvers.base import SolverError, Substep
 from sim.solvers.batch import ConstraintBatch, Rows
 from sim.solvers.bodies import BodyStep
-from sim.solvers.direct.kernels import make_accumulate, make_linearize, tree_kernels
+from sim.solvers.direct.kernels import make_accumulate, make_assemble, make_linearize, tree_kernels
 from sim.solvers.direct.structure import Lists, TooMuchFill, factorise, lists, neighbours, trees_of
 
 MOST_COUPLINGS = 16
@@ -99,12 +99,10 @@ class DirectSystem:
                 at_mover[v].append(touch)
         movers = sorted(at_mover)
         local = {v: k for k, v in enumerate(movers)}
-        free = [[t for t in range(first[j], first[j + 1]) if touched[t][1] >= 0] for j in range(len(own))]
-        self._mover_of_touch, self._node_of_touch = integers(v for _, v in touched), integers(j for j, _ in touched)
+        self._node_of_touch, self._first_touches = integers(j for j, _ in touched), integers(first)
         self._movers, self._mover_count, self._touches = integers(movers), len(movers), len(touched)
+        self._mover_of_touch = integers(local.get(v, -1) for _, v in touched)
         self._touches_of_movers = of_lists(lists([at_mover[v] for v in movers]))
-        self._touches_of_nodes = of_lists(lists(free))
-        self._movers_of_nodes = integers(local[touched[t][1]] for row in free for t in row)
 
         # 2. The products J W D^T of which each block is the sum, and the factorisation.
         blocks = self._count + 2 * f.couplings
@@ -113,10 +111,12 @@ class DirectSystem:
             for a in shared:
                 for b in shared:
                     products[f.block(touched[a][0], touched[b][0])].append((a, b))
-        self._products = [
-            integers(np.concatenate([[0], np.cumsum([len(p) for p in products])])),
-            *(integers(pair[side] for p in products for pair in p) for side in (0, 1)),
-        ]
+        self._assembling = []
+        for number in sorted(set(map(len, products))):
+            at = [k for k, of_block in enumerate(products) if len(of_block) == number]
+            pairs = np.array([products[k] for k in at], np.int32).reshape(len(at), number, 2)
+            made = make_assemble(real, size, width, number)
+            self._assembling.append((made, len(at), [integers(at), *(integers(pairs[..., side]) for side in (0, 1))]))
         self._trees = integers(f.trees)
         self._columns, self._rows = of_lists(f.columns), of_lists(f.rows)
         self._behind, self._ahead = integers(f.behind), integers(f.ahead)
@@ -129,7 +129,9 @@ class DirectSystem:
         n, touches = self._count, len(touched)
         self._J, self._D = (zeros(touches, lines, device, grad) for _ in range(2))
         self._alpha, self._b, self._r, self._y, self._correction = (zeros(n, column, device, grad) for _ in range(5))
-        self._u = zeros(len(movers), vector(width, real), device, grad)
+        wrench = vector(width, real)
+        self._f_0, self._f, self._u = (zeros(len(movers), wrench, device, grad) for _ in range(3))
+        self._pushed, self._pulled = zeros(touches, wrench, device, grad), zeros(touches, column, device, grad)
         # constant to a tape
         self._WD, self._blocks = zeros(touches, lines, device), zeros(blocks, square, device)
         self._y_0, self._dlam_0 = (zeros(n, column, device) for _ in range(2))
@@ -154,7 +156,8 @@ class DirectSystem:
     def scratch(self) -> list[array]:
         """Arrays that every step writes before it reads them."""
         differentiated = [self._J, self._D, self._alpha, self._b, self._r, self._y, self._correction, self._u]
-        return [*differentiated, self._WD, self._blocks, self._y_0, self._dlam_0]
+        by_movers = [self._f_0, self._f, self._pushed, self._pulled]
+        return [*differentiated, *by_movers, self._WD, self._blocks, self._y_0, self._dlam_0]
 
     def project(
         self, s: Substep, bodies: BodyStep, data: Callable[[ConstraintBatch, Substep], list[object]], first: bool
@@ -168,25 +171,34 @@ class DirectSystem:
             points, parameters, *rest = data(part.batch, s)
             inputs = [part.rows, part.nodes, part.touches, points, part.batch.placing, parameters, *rest]
             inputs += [s.reference, start, s.effective_dt, s.particle, bodies.dx, turn, part.batch.multiplier]
-            launch(part.linearize[first], part.rows.size, inputs, [self._J, self._D, self._alpha, self._b])
+            made = [self._J, self._D, self._WD, self._alpha, self._b]
+            launch(part.linearize[first], part.rows.size, inputs, made)
         with recording.paused():
-            launch(kernels.weigh, self._touches, [self._mover_of_touch, w, start, turn, self._D], [self._WD])
-            inputs = [*self._products, self._count, self._J, self._WD, self._alpha]
-            launch(kernels.assemble, self._block_count, inputs, [self._blocks])
+            for assemble, count, given in self._assembling:
+                inputs = [*given, self._count, self._J, self._WD, self._alpha]
+                launch(assemble, count, inputs, [self._blocks])
             inputs = [self._trees, *self._columns, *self._updates]
             launch(kernels.factorise, self._trees_count, inputs, [self._blocks])
             self._substitute(self._b, self._y_0, self._dlam_0)
-        gathered = [self._movers, *self._touches_of_movers, self._node_of_touch, w, start]
-        launch(kernels.shift, self._mover_count, [*gathered, turn, self._D, self._dlam_0], [self._u])
-        inputs = [*self._touches_of_nodes, self._movers_of_nodes, self._J, self._alpha, self._b, self._dlam_0, self._u]
+        self._push(self._dlam_0)
+        inputs = [self._movers, *self._touches_of_movers, w, start, turn, self._pushed]
+        launch(kernels.shift, self._mover_count, inputs, [self._f_0, self._u])
+        launch(kernels.pull, self._touches, [self._mover_of_touch, self._J, self._u], [self._pulled])
+        inputs = [self._first_touches, self._alpha, self._b, self._dlam_0, self._pulled]
         launch(kernels.residual, self._count, inputs, [self._r])
         self._substitute(self._r, self._y, self._correction)
-        launch(kernels.move, self._mover_count, [*gathered, self._D, self._dlam_0, self._correction], moving)
+        self._push(self._correction)
+        inputs = [*self._touches_of_movers, self._f_0, self._pushed]
+        launch(kernels.gather, self._mover_count, inputs, [self._f])
+        launch(kernels.move, self._mover_count, [self._movers, w, start, self._f], moving)
         for part in self._parts:
             inputs = [part.rows, part.nodes, self._dlam_0, self._correction]
             launch(part.accumulate[first], part.rows.size, inputs, [part.batch.multiplier])
             for written in moving[:2]:
                 s.watch(written, part.batch, Rows(0, part.batch.set.count, False))
+
+    def _push(self, dlam: array) -> None:
+        launch(self._kernels.push, self._touches, [self._node_of_touch, self._D, dlam], [self._pushed])
 
     def _substitute(self, b: array, y: array, x: array) -> None:
         inputs = [self._trees, *self._columns, self._behind, *self._rows, self._ahead, self._blocks, b]

@@ -45,3 +45,14 @@ def test_directions_of_the_start_are_refused_where_there_are_none():
     for other in ({"order": "jacobi"}, {"integrator": "bdf2"}):
         with pytest.raises(sim.SolverError, match="direction='start' with (order='jacobi'|integrator='bdf2')"):
             sim.SolverXPBD(model, direction="start", **other)
+
+
+def test_a_prescribed_turn_of_pi_in_one_step_is_named():
+    builder = sim.ModelBuilder()
+    builder.add_body(mass=0.0, label="hand", motion=[{"turn": (0, 0, 400.0), "end": 1.0, "ease": "linear"}])
+    builder.add_body(mass=1.0, inertia=0.1)
+    model = builder.finalize()
+    with pytest.raises(
+        sim.NonFiniteState, match=r"in step 1 .*at body 0 \('hand'\), which turns by pi .* as its motion"
+    ):
+        sim.rollout(sim.SolverXPBD(model), model.state(), 2, 0.01)

@@ -22,8 +22,6 @@ from sim.core.lang.analysis.thread_locality import late_updates, suits_lanes
 from sim.core.lang.ir.core import Block, Func, Op, Value, element_leaves, split_memory
 from sim.core.lang.types import Scalar, bool_, size_of
 
-DUMMY_BYTES = 256
-
 
 class LaneEmitter(LaneWriter):
     """The lines of the body for threads `%linear` to `%linear + 7`: one basic block.  `%dummy`: memory for nothing.
@@ -393,17 +391,17 @@ class LaneEmitter(LaneWriter):
             )
 
 
-def widest_element(func: Func) -> int:
-    """Bytes of the largest element that a kernel touches: the dummy must hold it."""
+def dummy_bytes(func: Func) -> int:
+    """Bytes of the dummy: it must hold the largest element that a kernel touches, and what wide loads see behind it."""
     sizes = [size_of(p.type.dtype) for p in func.params if hasattr(p.type, "dtype")]
-    return max(sizes, default=0)
+    return max(256, 2 * max(sizes, default=0))
 
 
 def lanes_of(
     func: Func, names: dict[Value, str], strides: dict[tuple[Value, int], str]
 ) -> tuple[list[str], dict[str, str]] | None:
     """The lines of the body for eight threads, and declarations; None where one by one is better or the only way."""
-    if not suits_lanes(func) or widest_element(func) > DUMMY_BYTES // 2:
+    if not suits_lanes(func):
         return None
     emitter = LaneEmitter(func, names, strides)
     return emitter.emit(), {**emitter.declared, "memset": "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"}

@@ -21,7 +21,7 @@ from sim.core.backends.base import (
 )
 from sim.core.backends.llvm.body import BodyEmitter, array_stride
 from sim.core.backends.llvm.lane_values import LANES
-from sim.core.backends.llvm.lanes import DUMMY_BYTES, lanes_of
+from sim.core.backends.llvm.lanes import dummy_bytes, lanes_of
 from sim.core.backends.llvm.writer import llvm_type
 from sim.core.lang.types import ArrayType, bool_, size_of
 
@@ -54,8 +54,8 @@ done:
 """
 
 # Eight threads at a time as long as there are eight; the loop over single threads does the rest.
-_WIDE_LOOP = f"""  %dummy = alloca [{DUMMY_BYTES} x i8], align 64
-  call void @llvm.memset.p0.i64(ptr %dummy, i8 0, i64 {DUMMY_BYTES}, i1 false)
+_WIDE_LOOP = f"""  %dummy = alloca [BYTES x i8], align 64
+  call void @llvm.memset.p0.i64(ptr %dummy, i8 0, i64 BYTES, i1 false)
   %last = sub i64 %end, {LANES}
   %enough = icmp sle i64 %start, %last
   br i1 %enough, label %widely, label %singly
@@ -93,7 +93,8 @@ class Emitter(BodyEmitter):
             formal_wide = ", ".join([*arguments, "i64 %linear", "ptr %dummy"])
             wide = [f"define internal void @lanes({formal_wide}) alwaysinline nounwind {{",
                     "entry:", *lines, "  ret void", "}"]  # fmt: skip
-            before = _WIDE_LOOP.replace("ARGUMENTS", ", ".join([*arguments, "i64 %wide", "ptr %dummy"])).splitlines()
+            called = ", ".join([*arguments, "i64 %wide", "ptr %dummy"])
+            before = _WIDE_LOOP.replace("ARGUMENTS", called).replace("BYTES", str(dummy_bytes(self.func))).splitlines()
         parts = [
             *self.data,
             f"define internal void @body({formal}) alwaysinline nounwind {{",

@@ -185,8 +185,13 @@ class LengthOnly:
 
 @builtin("static", lazy=True, host=lambda value: value)
 def _static(t: Context, node: ast.AST, args: list[ast.expr], kwargs: dict[str, ast.expr]) -> TracedValue:
-    """static(expression): evaluated by Python while compiling; sees captured names and constants of the kernel."""
+    """static(expression): evaluated by Python where the function is defined, once; with constants of the kernel in it
+    while compiling."""
     takes(t, node, "static", tuple(args), kwargs, 1)
+    known = t.frame.function.statics
+    place = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
+    if place in known:
+        return _constant(t, known[place], node)
     space = t.frame.function.scope.namespace()
     for key, value in t.env.items():
         if key.startswith("$"):
@@ -207,6 +212,10 @@ def _static(t: Context, node: ast.AST, args: list[ast.expr], kwargs: dict[str, a
             f"static(...) failed: {type(problem).__name__}: {problem}",
             "it sees what Python sees where the kernel is defined, and constants, not values of the run",
         ) from None
+    return _constant(t, value, node)
+
+
+def _constant(t: Context, value: object, node: ast.AST) -> TracedValue:
     return value if isinstance(value, range) else t.static(value, "static(...)", node)
 
 

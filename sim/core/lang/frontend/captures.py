@@ -12,7 +12,7 @@ import dis
 import operator
 import sys
 import types as python_types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -247,9 +247,13 @@ def same_calls(a: list[Op], b: list[Op]) -> bool:
 
 # ------------------------------------------------------------------------------------------------ closures
 def in_closure(f: Callable[..., Any]) -> tuple[str, ...]:
-    """What the local names hold that a function captures; an object that may change counts as itself."""
-    held = [_held(cell) for cell in f.__closure__ or ()]
-    return tuple(repr(x) if type(x) in (bool, int, float, str) else f"object {id(x)}" for x in held)
+    """What the local names hold that a function captures."""
+    return told_apart(_held(cell) for cell in f.__closure__ or ())
+
+
+def told_apart(values: Iterable[Any]) -> tuple[str, ...]:
+    """Values as a key; an object that may change counts as itself."""
+    return tuple(repr(x) if type(x) in (bool, int, float, str) else f"object {id(x)}" for x in values)
 
 
 def _held(cell: python_types.CellType) -> Any:

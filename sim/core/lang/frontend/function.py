@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import typing
 from collections.abc import Callable, Mapping
@@ -19,6 +20,7 @@ from sim.core.lang.frontend.source import (
     remember_lines,
     resolve_annotations,
     signature,
+    values_of_static,
 )
 from sim.core.lang.memoize import compiling
 from sim.core.lang.references import ref
@@ -60,8 +62,17 @@ class Function:
         self.traces: dict[Any, Any] = {}  # by argument types: see `captures.remembered`
         self._annotations = annotations
         self._parameters: dict[Scalar, list[KernelParameter]] = {}
+        self.statics: Mapping[tuple[int, int], Any] = {}  # values of `static(...)` by line and column
         if not own_module(self.__module__):
             remember_lines(python)
+            self._evaluate_statics()
+
+    def _evaluate_statics(self) -> None:
+        """Most functions have none, and are parsed at their first use only."""
+        code = self.python.__code__
+        if "static" in code.co_names or "static" in code.co_freevars:
+            with contextlib.suppress(KernelError):  # said again by whoever uses it
+                self.statics = values_of_static(self.source, self.scope, code)
 
     @cached_property
     def source(self) -> FunctionSource:

@@ -16,7 +16,7 @@ from typing import Any
 from sim.core.lang.analysis.activity import reached_arrays
 from sim.core.lang.autodiff.to_be_recorded import to_be_recorded
 from sim.core.lang.errors import KernelError, NotSupportedError, entry_point
-from sim.core.lang.frontend.captures import Captures, assigned_once, in_closure, same_calls
+from sim.core.lang.frontend.captures import Captures, assigned_once, in_closure, same_calls, told_apart
 from sim.core.lang.frontend.function import Function, local_annotations
 from sim.core.lang.frontend.source import KernelParameter, annotated_type, caller_locals
 from sim.core.lang.frontend.tracer import trace_kernel
@@ -225,6 +225,7 @@ class Kernel:
         if signature not in self._overloads:
             made = copy.copy(self)  # shares what has been traced: one specialisation for one choice of types
             made.function = Function(self.func, self.function.name, kinds)
+            made.function.statics = self.function.statics
             made.generic_parent, made._overloads, made._of_dims, made.bindings = self, {}, {}, {}
             self._overloads[signature] = made
         return self._overloads[signature]
@@ -413,7 +414,8 @@ def _unique(
     types = tuple(p.type for p in made.parameters)
     settings = repr((sorted(module.options.items()), sorted(options.items())))
     told = in_closure(f)
-    key = (id(f.__globals__), f.__qualname__, name, text, types, settings, told)
+    statics = told_apart(made.function.statics.values())
+    key = (id(f.__globals__), f.__qualname__, name, text, types, settings, told, statics)
     module.name = f"{made.key}_{sha256(repr(key).encode()).hexdigest()[:8]}"
     if not f.__closure__:
         return _uniques.setdefault(key, made)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from sim.core.lang.errors import SimError, entry_point, hide_internals
 from sim.core.lang.references import Reference
-from sim.core.lang.types import ArrayType, Scalar, Type
+from sim.core.lang.types import ArrayType, Composite, HostStruct, Scalar, Type
 from sim.core.runtime.ambient import observers, recording
 from sim.core.runtime.ambient.profile import open_profiles
 from sim.core.runtime.ambient.stacks import anywhere
@@ -70,11 +73,11 @@ def launch(
             named += [None] * (len(args) - len(named))
             gradients = named_gradients(call, args, named)
             if record_cmd:
-                return Launch._recorded(call, gradients)
+                return Launch._recorded(call, gradients, args)
             call.run_adjoint(all_gradients(call, gradients))
             return None
         if record_cmd:
-            return Launch._recorded(call, None)
+            return Launch._recorded(call, None, args)
         recorder = recording.current()
         if recorder is not None and record_tape:
             recorder.launch(call)
@@ -124,27 +127,41 @@ NUMBER: Any = ctypes.c_int.__base__
 """What the numbers of ctypes have in common."""
 
 
+def _same(a: Any, b: Any) -> bool:
+    """Whether two flat arguments, arrays or numbers, are the same."""
+    return a is b or (isinstance(a, np.generic) and a.dtype == b.dtype and a.tobytes() == b.tobytes())
+
+
+def _fields(x: HostStruct) -> tuple[object, ...] | None:
+    """What a struct holds; None where that may change in place."""
+    held = tuple(vars(x).values())
+    return None if any(isinstance(value, (Composite, HostStruct)) for value in held) else held
+
+
 class Launch:
     """A recorded launch: `launch()` runs it again on the present content of its arrays.  Made by `launch(...,
     record_cmd=True)`, or for a kernel alone: then `set_dim` and `set_param_by_name` say the rest.
 
-    It keeps the code of the kernel as recorded: constants and functions that it captures are not looked up again.
+    It keeps the code of the kernel as recorded: constants and functions that it captures are not looked up again; the
+    fields of a struct are, so that a change of one counts for the next `launch()`.
 
     In adjoint form gradients go to the named arrays, for arguments without to `.grad` of the argument at that time.
     """
 
     @entry_point
     def __init__(self, kernel: Kernel, device: DeviceLike = None, *, adjoint: bool = False) -> None:
-        self._record(unset(kernel, device), {} if adjoint else None)
+        self._record(unset(kernel, device), {} if adjoint else None, ())
 
     @classmethod
-    def _recorded(cls, call: Call, gradients: Mapping[int, array] | None) -> Launch:
+    def _recorded(cls, call: Call, gradients: Mapping[int, array] | None, args: Sequence[Argument]) -> Launch:
         made = cls.__new__(cls)
-        made._record(call, gradients)
+        made._record(call, gradients, args)
         return made
 
-    def _record(self, call: Call, gradients: Mapping[int, array] | None) -> None:
+    def _record(self, call: Call, gradients: Mapping[int, array] | None, args: Sequence[Argument]) -> None:
         self._call = call
+        self._structs = {k: (x, _fields(x)) for k, x in enumerate(args) if isinstance(x, HostStruct)}
+        """The arguments that are structs, by their place, with their fields then."""
         self._gradients: dict[int, array | None] | None = None
         """(In adjoint form) the gradient arrays that were named, by flat number; None: the argument's own."""
         if gradients is not None:
@@ -164,6 +181,8 @@ class Launch:
     def launch(self) -> None:
         """Run it, or record it if a tape is open."""
         try:
+            if self._structs:
+                self._look_at_fields()
             if self._call.spec.hidden:
                 self._look_up_again()
             # The short way (half a microsecond), where nobody takes part: no tape, graph, forward mode or profile is
@@ -256,6 +275,20 @@ class Launch:
         if spec.hidden:
             args[-len(spec.hidden) :] = hidden_arguments(spec, args)
         self._call, self._prepared = Call(self._call.spec, self._call.dims, args, self._call.device), None
+        self._structs.pop(index, None)
+        if isinstance(value, HostStruct):
+            self._structs[index] = (value, _fields(value))
+
+    def _look_at_fields(self) -> None:
+        """The fields of structs may have changed."""
+        for index, (value, fields) in tuple(self._structs.items()):
+            if fields is not None and all(map(operator.is_, fields, vars(value).values())):
+                continue
+            name, kind, first, count = self._call.spec.func.attrs["signature"][index]
+            flat = flatten_argument(kind, value, f"'{name}' of kernel '{self.kernel.name}'")
+            if not all(map(_same, flat, self._call.args[first : first + count])):
+                self.set_param_at_index(index, value)
+            self._structs[index] = (value, _fields(value))
 
     @entry_point
     def set_param_by_name(self, name: str, value: Any, adjoint: bool = False) -> None:

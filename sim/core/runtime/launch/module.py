@@ -46,6 +46,8 @@ Warp's compilers work, and are kept for programs that ask for them."""
 class Compilable(Protocol):
     """What a module asks of its kernels."""
 
+    __qualname__: str
+
     def compile(self, device: Device) -> None:
         """Make it ready for launches on a device, as far as its types are known."""
 
@@ -65,6 +67,7 @@ class Module:
             **OPTIONS, "enable_backward": config.enable_backward, "deterministic": config.deterministic
         }  # fmt: skip
         self._kernels: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
+        self._kept: dict[str, Any] = {}  # those that no function defines, which live as long as their Python module
 
     @property
     def kernels(self) -> dict[str, Any]:
@@ -73,6 +76,9 @@ class Module:
 
     def register_kernel(self, key: str, kernel: Compilable) -> None:
         self._kernels[key] = kernel
+        self._kept.pop(key, None)
+        if "<locals>" not in kernel.__qualname__:
+            self._kept[key] = kernel
 
     def load(self, device: DeviceLike = None, block_dim: int | None = None) -> bool:
         """Compile the kernels whose types are known; those that cannot be compiled say so when they are launched.

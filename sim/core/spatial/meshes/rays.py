@@ -9,17 +9,19 @@ from sim.core.lang.constants import INF
 from sim.core.lang.frontend.builtins import abs, rolled, stop_gradient, where
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.rand import rand_init, randf
+from sim.core.lang.library.special import bit_count
 from sim.core.lang.library.vector import cross, dot, length_sq, normalize
-from sim.core.lang.types import bool_, float32, int32
+from sim.core.lang.types import bool_, float32, int32, int64
 from sim.core.spatial.meshes.closest import corners_of
-from sim.core.spatial.meshes.layout import MeshQueryRay, vec3
-from sim.core.spatial.meshes.triangles import corner, ray_frame, ray_triangle
-from sim.core.spatial.meshes.walk import behind, descend, pop, ray_enters_box, tree_of
+from sim.core.spatial.meshes.layout import LANES, MeshQueryRay, vec3
+from sim.core.spatial.meshes.triangles import ray_frame, ray_triangle
+from sim.core.spatial.meshes.walk import tree_of
+from sim.core.spatial.meshes.wide import ALL, NONE, child_of, climb, hits_in_block, open_node, ray_axes, without
 
 
 @func
 def inverse_of(direction):
-    """1 / each component; +infinity for both zeros, as `ray_enters_box` wants it."""
+    """1 / each component; +infinity for both zeros, as `open_node` wants it."""
     x, y, z = direction[0], direction[1], direction[2]
     inf = float32(INF)
     return vec3(where(x == 0.0, inf, 1.0 / x), where(y == 0.0, inf, 1.0 / y), where(z == 0.0, inf, 1.0 / z))
@@ -29,32 +31,36 @@ def inverse_of(direction):
 def first_face(mesh, start, direction, max_t, root):
     """The face that a ray hits first, 0 <= t < max_t, else -1: of several at one place the first one on the way."""
     tree = tree_of(mesh, root)
-    base, leaves, entry = tree[0], tree[1], tree[2]
-    fx, fy, fz = ray_frame(direction)
+    leaves, first_node, inner, first_block, per_leaf = tree[1], tree[4], tree[5], tree[6], tree[7]
+    axes, origin, shear = ray_axes(start, direction)
     inverse = inverse_of(direction)
+    forward = inverse[0] >= 0.0, inverse[1] >= 0.0, inverse[2] >= 0.0
     best, face = max_t, int32(-1)
-    node, trail = int32(1), int32(0)
-    going = leaves > 0 and max_t > 0.0 and length_sq(direction) > 0.0
+    node, left, trail = int32(0), int32(ALL), int64(0)
+    going = leaves > 0 and max_t > 0.0 and length_sq(direction) > 0.0 and shear[2] != 0.0
     while going:
-        arrived = bool_(node >= leaves)
-        if arrived:
-            for k in range(mesh.firsts[entry + node - leaves], mesh.firsts[entry + node - leaves + 1]):
-                abc = mesh.triangles[k]
-                hit, _area, t, _u, _v = ray_triangle(
-                    fx, fy, fz, corner(abc, 0) - start, corner(abc, 1) - start, corner(abc, 2) - start
-                )
-                if hit and t >= 0.0 and t < best:
-                    best, face = t, mesh.faces[k]
-        else:
-            left = ray_enters_box(mesh.boxes[base + 2 * node], start, inverse, best)
-            right = ray_enters_box(mesh.boxes[base + 2 * node + 1], start, inverse, best)
-            node, trail, arrived = descend(node, trail, left, right, best)
-        while arrived:
-            if trail == 0:
-                going, arrived = bool_(False), bool_(False)
+        key, entered = open_node(mesh.nodes, first_node, node, left, start, inverse, forward, best)
+        left = int32(0)
+        if key < NONE:
+            child, others = child_of(node, key), without(entered, key)
+            if child < inner:
+                node, left, trail = child, int32(ALL), (trail << int64(4)) | int64(others)
             else:
-                node, trail = pop(node, trail)
-                arrived = bool_(not (ray_enters_box(mesh.boxes[base + node], start, inverse, best) < best))
+                left = others
+                if child - inner < leaves:
+                    for k in range(per_leaf):
+                        block = first_block + (child - inner) * per_leaf + k
+                        hits, times = hits_in_block(mesh.blocks, block, axes, origin, shear, best)
+                        if hits != 0:
+                            numbers = mesh.block_faces[block]
+                            for c in range(LANES):
+                                nearer = (hits & (2 << c)) != 0 and times[c] < best
+                                best, face = where(nearer, times[c], best), where(nearer, numbers[c], face)
+        if left == 0:
+            if trail == int64(0):
+                going = bool_(False)
+            else:
+                node, left, trail = climb(node, trail)
     return face
 
 
@@ -62,25 +68,33 @@ def first_face(mesh, start, direction, max_t, root):
 def count_hits(mesh, start, direction, max_t, root, enough):
     """How many faces a ray hits, 0 <= t < max_t; the search ends when there are `enough`."""
     tree = tree_of(mesh, root)
-    base, leaves, entry = tree[0], tree[1], tree[2]
-    fx, fy, fz = ray_frame(direction)
+    leaves, first_node, inner, first_block, per_leaf = tree[1], tree[4], tree[5], tree[6], tree[7]
+    axes, origin, shear = ray_axes(start, direction)
     inverse = inverse_of(direction)
-    count, node = int32(0), int32(1)
-    going = leaves > 0 and max_t > 0.0 and length_sq(direction) > 0.0
+    forward = inverse[0] >= 0.0, inverse[1] >= 0.0, inverse[2] >= 0.0
+    count = int32(0)
+    node, left, trail = int32(0), int32(ALL), int64(0)
+    going = leaves > 0 and max_t > 0.0 and length_sq(direction) > 0.0 and shear[2] != 0.0
     while going:
-        inside = bool_(ray_enters_box(mesh.boxes[base + node], start, inverse, max_t) < max_t)
-        if inside and node < leaves:
-            node = 2 * node
-        else:
-            if inside:
-                for k in range(mesh.firsts[entry + node - leaves], mesh.firsts[entry + node - leaves + 1]):
-                    abc = mesh.triangles[k]
-                    hit, _area, t, _u, _v = ray_triangle(
-                        fx, fy, fz, corner(abc, 0) - start, corner(abc, 1) - start, corner(abc, 2) - start
-                    )
-                    count += int32(hit and t >= 0.0 and t < max_t)
-            node = behind(node)
-            going = bool_(node != 1 and count < enough)
+        key, entered = open_node(mesh.nodes, first_node, node, left, start, inverse, forward, max_t)
+        left = int32(0)
+        if key < NONE:
+            child, others = child_of(node, key), without(entered, key)
+            if child < inner:
+                node, left, trail = child, int32(ALL), (trail << int64(4)) | int64(others)
+            else:
+                left = others
+                if child - inner < leaves:
+                    for k in range(per_leaf):
+                        block = first_block + (child - inner) * per_leaf + k
+                        hits, _times = hits_in_block(mesh.blocks, block, axes, origin, shear, max_t)
+                        count += bit_count(hits)
+        if left == 0:
+            if trail == int64(0):
+                going = bool_(False)
+            else:
+                node, left, trail = climb(node, trail)
+        going = going and count < enough
     return count
 
 

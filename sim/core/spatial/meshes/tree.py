@@ -156,9 +156,9 @@ def face_boxes(points: array[vec3], indices: array[int32], lowers: array[vec3], 
     uppers[face] = larger(larger(a, b), c)
 
 
-def refit_tree(mesh: Any, row: tuple[int, int, int, int]) -> None:
+def refit_tree(mesh: Any, row: tuple[int, ...]) -> None:
     """Brings the boxes and triangles of one tree to where the points of the mesh are now; nothing may record."""
-    base, leaves, entry, _ = row
+    base, leaves, entry = row[:3]
     launch(
         refit_leaves,
         leaves,

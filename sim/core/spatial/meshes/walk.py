@@ -1,15 +1,11 @@
-"""Steps of a walk through the tree of a mesh (`layout.py`), and boxes against points and rays."""
+"""Steps of a walk through the tree of a mesh (`layout.py`), and boxes against points."""
 
 from __future__ import annotations
 
 from sim.core.lang.frontend.builtins import max, where
 from sim.core.lang.frontend.function import func
-from sim.core.lang.types import float32, int32
+from sim.core.lang.types import int32
 from sim.core.spatial.meshes.layout import TreeRow
-
-SLACK = 1.0 + 4e-7
-"""What the far end of a ray in a box is lengthened by, so that rounding hides no face (Ize, "Robust BVH Ray
-Traversal", JCGT 2(2), 2013)."""
 
 
 @func
@@ -66,19 +62,3 @@ def furthest_sq_in_box(box, p):
     """Squared distance of p from the corner that is furthest away."""
     x, y, z = max(p[0] - box[0], box[3] - p[0]), max(p[1] - box[1], box[4] - p[1]), max(p[2] - box[2], box[5] - p[2])
     return x * x + y * y + z * z
-
-
-@func
-def ray_enters_box(box, start, inverse, limit):
-    """Where a ray enters a box, or `limit` where it does not before that.
-
-    inverse: 1 / direction.  Along an axis to which the ray is parallel that is infinite, and the product with 0, where
-    the ray runs in a face of the box, is no number: every comparison is written so that it then says nothing.
-    """
-    near, far = float32(0.0), limit
-    for k in range(3):
-        low, high = (box[k] - start[k]) * inverse[k], (box[k + 3] - start[k]) * inverse[k]
-        first, last = where(inverse[k] >= 0.0, low, high), where(inverse[k] >= 0.0, high, low) * SLACK
-        near = where(first > near, first, near)
-        far = where(last < far, last, far)
-    return where(near <= far, near, limit)

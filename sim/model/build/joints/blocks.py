@@ -149,18 +149,62 @@ class JointBlock:
 
 
 @dataclass(frozen=True)
+class Softness:
+    """How the rows that hold a joint give way: one compliance for all, or one for lengths and one for angles; damping
+    None: none."""
+
+    compliance: float = 0.0
+    damping: float | None = None
+    linear_compliance: float | None = None
+    angular_compliance: float | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if value is not None:
+                checks.number(name, value)
+        if self.compliance and self._parts:
+            raise ModelError(
+                f"compliance = {self.compliance:g} of all rows, and {' and '.join(self._parts)}",
+                "Give one compliance, or the two of lengths and angles",
+            )
+        if self.damping and not all(self._compliances.values()):
+            raise ModelError(
+                f"damping = {self.damping:g} s of rows without compliance",
+                "It damps what gives way; target_kd is viscous friction of a joint, friction a dry one",
+            )
+
+    @property
+    def _parts(self) -> list[str]:
+        given = {"linear_compliance": self.linear_compliance, "angular_compliance": self.angular_compliance}
+        return [name for name, value in given.items() if value is not None]
+
+    @property
+    def _compliances(self) -> dict[str, float]:
+        if not self._parts:
+            return {"compliance": self.compliance}
+        parts = {"linear_compliance": self.linear_compliance, "angular_compliance": self.angular_compliance}
+        return {name: value or 0.0 for name, value in parts.items()}
+
+    @property
+    def values(self) -> dict[str, float]:
+        """Of the block of these rows."""
+        damped = self.damping is not None and all(self._compliances.values())
+        return {**self._compliances, **({"damping": self.damping or 0.0} if damped else {})}
+
+
+@dataclass(frozen=True)
 class FreeAxis:
     """What there is along the free coordinate of a hinge [rad, N m] or a slider [m, N]; see `add_joint_revolute`."""
 
     target_pos: float = 0.0
     target_vel: float = 0.0
-    target_ke: float = 0.0
-    target_kd: float = 0.0
+    target_ke: float | None = None
+    target_kd: float | None = None
     limit_lower: float | None = None
     limit_upper: float | None = None
     limit_ke: float | None = None
     limit_kd: float = 0.0
-    friction: float = 0.0
+    friction: float | None = None
     effort_limit: float | None = None
     target_keys: TargetKeys | None = None
     start_pos: float | None = None
@@ -191,8 +235,8 @@ class FreeAxis:
     @property
     def driven(self) -> bool:
         """Is there anything that pulls or dampens?"""
-        given = self.effort_limit is not None or self.target_keys is not None
-        return given or any((self.target_pos, self.target_vel, self.target_ke, self.target_kd))
+        given = self.target_ke, self.target_kd, self.effort_limit, self.target_keys
+        return any(one is not None for one in given) or self.target_pos != 0.0 or self.target_vel != 0.0
 
     def middle(self) -> float:
         """Between the limits of an angle, half a turn from where it is cut."""
@@ -217,12 +261,12 @@ def add_free_axis(block: JointBlock, axis: FreeAxis, angular: bool) -> None:
         block.starts.update({name: np.array([getattr(axis, name) or 0.0]) for name in ("start_pos", "start_vel")})
     middle = {"middle": axis.middle()} if angular else {}
     bounded = {"bounded": float(any(x is not None for x in axis.limits))} if angular else {}
-    if axis.friction:
+    if axis.friction is not None:
         # it only resists motion: as much as `friction` lets it, whatever the damping
         block.add(f"friction_{kind}", {"friction": axis.friction}, {"damping": 1.0})
     if axis.driven:
         block.targets.update({name: np.array([getattr(axis, name)]) for name in ("target_pos", "target_vel")})
-        values = {"target_ke": axis.target_ke, "target_kd": axis.target_kd}
+        values = {"target_ke": axis.target_ke or 0.0, "target_kd": axis.target_kd or 0.0}
         constants = {"compliance": 1.0, **middle, **bounded}
         if axis.effort_limit is None:
             constants["effort_limit"] = FREE

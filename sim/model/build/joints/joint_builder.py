@@ -13,7 +13,15 @@ from sim.geometry import quaternion_between, quaternion_inverse, quaternion_prod
 from sim.model.build import checks
 from sim.model.build.bodies import pose
 from sim.model.build.body_builder import WORLD
-from sim.model.build.joints.blocks import FREEDOMS, FreeAxis, JointBlock, JointFrame, TargetKeys, add_free_axis
+from sim.model.build.joints.blocks import (
+    FREEDOMS,
+    FreeAxis,
+    JointBlock,
+    JointFrame,
+    Softness,
+    TargetKeys,
+    add_free_axis,
+)
 from sim.model.build.joints.redundancy import refuse_redundant
 from sim.model.build.shapes.shape_builder import ShapeBuilder
 from sim.model.errors import ModelError
@@ -57,19 +65,21 @@ class JointBuilder(ShapeBuilder):
         *,
         target_pos: float = 0.0,
         target_vel: float = 0.0,
-        target_ke: float = 0.0,
-        target_kd: float = 0.0,
+        target_ke: float | None = None,
+        target_kd: float | None = None,
         limit_lower: float | None = None,
         limit_upper: float | None = None,
         limit_ke: float | None = None,
         limit_kd: float = 0.0,
-        friction: float = 0.0,
+        friction: float | None = None,
         effort_limit: float | None = None,
         target_keys: Mapping[str, Any] | None = None,
         start_pos: float | None = None,
         start_vel: float | None = None,
         compliance: float = 0.0,
-        damping: float = 0.0,
+        linear_compliance: float | None = None,
+        angular_compliance: float | None = None,
+        damping: float | None = None,
         label: str | None = None,
         **not_done: Any,
     ) -> str:
@@ -82,20 +92,21 @@ class JointBuilder(ShapeBuilder):
         target_keys: `{"times": (k,) [s], "values": (k,), "ease": "smooth" | "linear"}`, added to target_pos, and how
         fast it changes to target_vel: eased with a halt at each key, or straight between them; constant outside.
         limit_lower, limit_upper [rad]: within less than a turn of each other; hard, or a spring and a damper limit_ke,
-        limit_kd.  friction [N m]: dry.  compliance: of all rows that hold the joint, [m/N] and [1/(N m)]; damping [s]:
-        of those, if they have one.
+        limit_kd.  friction [N m]: dry.  compliance: of all rows that hold the joint, [m/N] and [1/(N m)]; or
+        linear_compliance and angular_compliance, of lengths and of angles; damping [s]: of those, if they have one.
         start_pos [rad], start_vel [rad/s]: where and how fast the joint begins.  With one of them it is the joint that
         places its child and gives it a velocity, and joints below do so too, at 0 and at rest if nothing else is said;
         positions, rotations and velocities of these bodies do not count.
-        Paths: `label.parent_at`, `.child_at` [m], `.compliance`, `.damping`, `.target_pos`, `.target_vel`,
-        `.target_keys`, `.target_ke`, `.target_kd`, `.effort_limit`, `.limit_lower`, `.limit_upper`,
-        `.limit_compliance`, `.limit_damping`, `.friction`, `.start_pos`, `.start_vel`: of what was given.
+        Paths: `label.parent_at`, `.child_at` [m], `.compliance` or the two others, `.damping`, `.target_pos`,
+        `.target_vel`, `.target_keys`, `.target_ke`, `.target_kd`, `.effort_limit`, `.limit_lower`, `.limit_upper`,
+        `.limit_compliance`, `.limit_damping`, `.friction`, `.start_pos`, `.start_vel`: of what was given, 0 too.
         Raises ModelError for options that are not done: armature, velocity_limit, ...
         """
+        soft = Softness(compliance, damping, linear_compliance, angular_compliance)
         free = FreeAxis(target_pos, target_vel, target_ke, target_kd, limit_lower, limit_upper, limit_ke, limit_kd,
                         friction, effort_limit, TargetKeys.read(target_keys), start_pos, start_vel)  # fmt: skip
         return self._add_axis_joint(
-            "revolute", parent, child, parent_xform, child_xform, axis, free, compliance, damping, label, not_done
+            "revolute", parent, child, parent_xform, child_xform, axis, free, soft, label, not_done
         )
 
     def add_joint_prismatic(
@@ -108,28 +119,31 @@ class JointBuilder(ShapeBuilder):
         *,
         target_pos: float = 0.0,
         target_vel: float = 0.0,
-        target_ke: float = 0.0,
-        target_kd: float = 0.0,
+        target_ke: float | None = None,
+        target_kd: float | None = None,
         limit_lower: float | None = None,
         limit_upper: float | None = None,
         limit_ke: float | None = None,
         limit_kd: float = 0.0,
-        friction: float = 0.0,
+        friction: float | None = None,
         effort_limit: float | None = None,
         target_keys: Mapping[str, Any] | None = None,
         start_pos: float | None = None,
         start_vel: float | None = None,
         compliance: float = 0.0,
-        damping: float = 0.0,
+        linear_compliance: float | None = None,
+        angular_compliance: float | None = None,
+        damping: float | None = None,
         label: str | None = None,
         **not_done: Any,
     ) -> str:
         """A slider: the child moves along one axis and does not turn.  Otherwise as `add_joint_revolute`, with lengths
         [m] and forces [N] in place of angles and torques."""
+        soft = Softness(compliance, damping, linear_compliance, angular_compliance)
         free = FreeAxis(target_pos, target_vel, target_ke, target_kd, limit_lower, limit_upper, limit_ke, limit_kd,
                         friction, effort_limit, TargetKeys.read(target_keys), start_pos, start_vel)  # fmt: skip
         return self._add_axis_joint(
-            "prismatic", parent, child, parent_xform, child_xform, axis, free, compliance, damping, label, not_done
+            "prismatic", parent, child, parent_xform, child_xform, axis, free, soft, label, not_done
         )
 
     def add_joint_ball(
@@ -140,13 +154,13 @@ class JointBuilder(ShapeBuilder):
         child_xform: Any = None,
         *,
         compliance: float = 0.0,
-        damping: float = 0.0,
+        damping: float | None = None,
         label: str | None = None,
         **not_done: Any,
     ) -> str:
         """A ball joint: the origins of both frames stay together.  Otherwise as `add_joint_revolute`."""
         block = self._joint("ball", parent, child, parent_xform, child_xform, label, not_done)
-        return self._hold(block, "ball", compliance, damping)
+        return self._hold(block, "ball", Softness(compliance, damping))
 
     def add_joint_fixed(
         self,
@@ -156,13 +170,15 @@ class JointBuilder(ShapeBuilder):
         child_xform: Any = None,
         *,
         compliance: float = 0.0,
-        damping: float = 0.0,
+        linear_compliance: float | None = None,
+        angular_compliance: float | None = None,
+        damping: float | None = None,
         label: str | None = None,
         **not_done: Any,
     ) -> str:
         """A weld: both frames stay together.  Otherwise as `add_joint_revolute`."""
         block = self._joint("fixed", parent, child, parent_xform, child_xform, label, not_done)
-        return self._hold(block, "fixed", compliance, damping)
+        return self._hold(block, "fixed", Softness(compliance, damping, linear_compliance, angular_compliance))
 
     def add_joint_distance(
         self,
@@ -174,7 +190,7 @@ class JointBuilder(ShapeBuilder):
         min_distance: float = -1.0,
         max_distance: float = 1.0,
         compliance: float = 0.0,
-        damping: float = 0.0,
+        damping: float | None = None,
         label: str | None = None,
         **not_done: Any,
     ) -> str:
@@ -193,10 +209,10 @@ class JointBuilder(ShapeBuilder):
                 f"min_distance = {low:g}, max_distance = {high:g} leave nothing to hold",
                 "Give a positive distance, the larger as max_distance; for none at all use a ball joint",
             )
+        soft = Softness(compliance, damping).values
         if low == high:
-            block.add("span", {"distance": low, **self._softness(compliance, damping)})
+            block.add("span", {"distance": low, **soft})
             return self._add_joint(block)
-        soft = self._softness(compliance, damping)
         for name, value, sign in (("min_distance", low, 1.0), ("max_distance", high, -1.0)):
             if value >= 0.0:
                 block.add("limit_span", {"limit": value, **soft}, {"sign": sign}, {"limit": name}, own=name)
@@ -242,8 +258,7 @@ class JointBuilder(ShapeBuilder):
         child_xform: Any,
         axis: Any,
         free: FreeAxis,
-        compliance: float,
-        damping: float,
+        soft: Softness,
         label: str | None,
         not_done: dict[str, Any],
     ) -> str:
@@ -254,7 +269,7 @@ class JointBuilder(ShapeBuilder):
             kind, parent, child, parent_xform, child_xform, label, not_done, _from_x(along), free.target_keys
         )
         add_free_axis(block, free, angular=kind == "revolute")
-        return self._hold(block, kind, compliance, damping)
+        return self._hold(block, kind, soft)
 
     def _joint(
         self,
@@ -296,9 +311,9 @@ class JointBuilder(ShapeBuilder):
                 )
         return block
 
-    def _hold(self, block: JointBlock, kind: str, compliance: float, damping: float) -> str:
+    def _hold(self, block: JointBlock, kind: str, soft: Softness) -> str:
         """Adds a joint with the rows that hold it."""
-        block.add(kind, self._softness(compliance, damping))
+        block.add(kind, soft.values)
         return self._add_joint(block)
 
     def _add_joint(self, block: JointBlock) -> str:
@@ -307,16 +322,6 @@ class JointBuilder(ShapeBuilder):
         self._joints.append(block)
         self._constraints += block.rows
         return block.label
-
-    def _softness(self, compliance: float, damping: float) -> dict[str, float]:
-        """The values of the rows that hold a joint."""
-        values = {"compliance": checks.number("compliance", compliance), "damping": checks.number("damping", damping)}
-        if values["damping"] and not values["compliance"]:
-            raise ModelError(
-                f"damping = {damping:g} s of rows without compliance",
-                "It damps what gives way; target_kd is viscous friction of a joint, friction a dry one",
-            )
-        return values if values["damping"] else {"compliance": values["compliance"]}
 
     def _body(self, body: Any) -> int:
         return self.point_of(body).body

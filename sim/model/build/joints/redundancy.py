@@ -15,12 +15,12 @@ LEAST = 1e-7
 
 def refuse_redundant(new: JointBlock, others: Sequence[JointBlock], poses: Mapping[int, np.ndarray]) -> None:
     """Raises ModelError where rigid joints between the same two bodies hold something twice, at the initial poses."""
-    rigid = [block for block in (*others, new) if _is_rigid(block) and _ends(block) == _ends(new)]
-    if not _is_rigid(new) or len(rigid) < 2:
+    rigid = [block for block in (*others, new) if _rigid(block).any() and _ends(block) == _ends(new)]
+    if not _rigid(new).any() or len(rigid) < 2:
         return
     places = np.array([block.parent.in_world(poses)[0] for block in rigid])
     spread = max(float(np.ptp(places, axis=0).max()), 1e-3)
-    rows = np.concatenate([_rows(block, poses, places[0], spread) for block in rigid])
+    rows = np.concatenate([_rows(block, poses, places[0], spread)[_rigid(block)] for block in rigid])
     sizes = np.linalg.svd(rows, compute_uv=False)
     rank = int((sizes > LEAST * sizes[0]).sum())
     if rank < len(rows):
@@ -36,8 +36,14 @@ def _ends(block: JointBlock) -> frozenset[int]:
     return frozenset((block.parent.body, block.child.body))
 
 
-def _is_rigid(block: JointBlock) -> bool:
-    return any(row.constraint.from_start and not row.values["compliance"].any() for row in block.rows)
+def _rigid(block: JointBlock) -> np.ndarray:
+    """(rows,) bool: which of the rows that hold a joint have no compliance."""
+    for row in (row for row in block.rows if row.constraint.from_start):
+        out = np.zeros(row.constraint.rows, bool)
+        for key in (key for key in row.values if key.endswith("compliance")):
+            out[row.constraint.rows_of(key)] = not row.values[key].any()
+        return out
+    return np.zeros(0, bool)
 
 
 def _rows(block: JointBlock, poses: Mapping[int, np.ndarray], about: np.ndarray, unit: float) -> np.ndarray:

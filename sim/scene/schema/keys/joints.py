@@ -35,6 +35,10 @@ ENDS = (
         may_vary=True, model_path="{1}.child_at"),
     key("compliance", Number("m/N", NOT_NEGATIVE), "of the rows that hold the joint, those of angles in 1/(N m)", 0,
         may_vary=True, model_path="{1}.compliance"),
+    key("linear_compliance", Number("m/N", NOT_NEGATIVE), "instead of `compliance`: of the rows of lengths alone",
+        may_vary=True, model_path="{1}.linear_compliance"),
+    key("angular_compliance", Number("rad/(N m)", NOT_NEGATIVE), "the same of those of angles, where a joint has both",
+        may_vary=True, model_path="{1}.angular_compliance"),
     key("damping", Number("s", NOT_NEGATIVE), "ratio of damping to stiffness of these rows", 0,
         may_vary=True, model_path="{1}.damping"),
 )

@@ -13,6 +13,7 @@ from sim.constraints.particles import particle_layout
 from sim.constraints.projection import make_projection, parameter_struct
 from sim.core.backends.base import argument_block
 from sim.core.backends.llvm.backend import LlvmBackend
+from sim.core.backends.llvm.lanes import dummy_bytes
 from sim.core.lang.analysis.thread_locality import late_updates, suits_lanes
 from sim.core.lang.ir.core import Func
 from sim.core.lang.types import ArrayType, float32, float64
@@ -229,3 +230,29 @@ def test_kernels_that_do_not_suit():
         assert not suits_lanes(bind(kernel, (3,), args, 3, None).spec.func), kernel.name
     sim.launch(looped, 20, [x, 3], [y])
     assert (y.numpy() == 3).all()
+
+
+mat66d = sim.types.matrix((6, 6), float64)
+
+
+@sim.kernel
+def gather_large(at: sim.array[int], x: sim.array[sim.vec3d], blocks: sim.array[mat66d], out: sim.array[mat66d]):
+    i = sim.tid()
+    v = x[i]
+    if v[0] > 0.0:  # else the dummy is read and written, all 288 bytes of it
+        out[at[i]] = blocks[at[i]] * (v[1] + v[2])
+
+
+@pytest.mark.parametrize("n", [1, 8, 21])
+def test_elements_larger_than_a_register_or_two(n):
+    rng = np.random.default_rng(SEED)
+    at, x, blocks = rng.permutation(n), rng.normal(size=(n, 3)), rng.normal(size=(n, 6, 6))
+    out = sim.zeros(n, mat66d)
+    given = [sim.array(at.astype(np.int32)), sim.array(x, dtype=sim.vec3d), sim.array(blocks, dtype=mat66d)]
+    func = bind(gather_large, (n,), [*given, out], 3, None).spec.func
+    assert suits_lanes(func) and dummy_bytes(func) == 576
+    sim.launch(gather_large, n, inputs=given, outputs=[out])
+    expected = np.zeros((n, 6, 6))
+    taken = x[:, 0] > 0
+    expected[at[taken]] = blocks[at[taken]] * (x[taken, 1] + x[taken, 2])[:, None, None]
+    np.testing.assert_array_equal(out.numpy(), expected)

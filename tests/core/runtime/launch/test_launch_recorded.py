@@ -334,3 +334,45 @@ def test_values_that_are_not_set_are_zero():
     launch.set_dim(1)
     launch.launch()
     assert out.list() == [0.0]
+
+
+@sim.struct
+class Inner:
+    v: sim.vec3
+
+
+@sim.struct
+class Settings:
+    gain: float
+    table: sim.array[float]
+    inner: Inner
+
+
+@sim.kernel
+def by_settings(s: Settings, y: sim.array[float]):
+    y[0] = s.gain * s.table[0] + s.inner.v[1]
+
+
+def test_a_changed_field_of_a_struct_counts_for_the_next_launch():
+    s, y = Settings(), sim.zeros(1)
+    s.gain, s.table = 2.0, sim.full(1, 3.0)
+    command = sim.launch(by_settings, 1, inputs=[s], outputs=[y], record_cmd=True)
+
+    def result():
+        command.launch()
+        return y.list()
+
+    assert result() == result() == [6.0]
+    s.gain = 3.0
+    assert result() == [9.0]
+    s.table = sim.full(1, 4.0)
+    assert result() == result() == [12.0]
+    s.inner.v.y = 0.5
+    assert result() == [12.5]
+    other = Settings()
+    other.gain, other.table = 1.0, s.table
+    command.set_param_by_name("s", other)
+    s.gain = 7.0
+    assert result() == [4.0]
+    other.gain = 2.0
+    assert result() == [8.0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib.util
 import sys
 from typing import Any
 
@@ -314,3 +315,13 @@ def test_a_kernel_that_uses_what_is_not_supported_does_not_keep_its_module_from_
 
 def test_loading_a_module_of_this_package_does_nothing():
     sim.load_module(sim.utils)
+
+
+def test_kernels_that_no_function_defines_are_kept_by_their_module(tmp_path):
+    text = "import sim\n\n@sim.kernel\ndef k(x: sim.array[float]):\n    x[0] = {}\n\nk = None\n"
+    (tmp_path / "kernels_of_a_test.py").write_text(text.format(1.0))
+    spec = importlib.util.spec_from_file_location("kernels_of_a_test", tmp_path / "kernels_of_a_test.py")
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    gc.collect()
+    assert list(sim.get_module("kernels_of_a_test").kernels) == ["k"]
+    sim.get_module("kernels_of_a_test").load("cpu")

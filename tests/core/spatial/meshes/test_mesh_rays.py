@@ -62,6 +62,32 @@ def test_rays(leaf_size: int, max_t: float) -> None:
     assert not whole[~hit, :2].any() and not real[~hit].any()
 
 
+@pytest.mark.parametrize("leaf_size", [1, 2, 9])
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 9, 17, 40])
+def test_rays_in_trees_of_every_depth(count: int, leaf_size: int) -> None:
+    points, faces = bumpy_sphere(6)
+    faces = faces[np.random.default_rng(7).permutation(len(faces))[:count]]
+    rng = np.random.default_rng(8)
+    start = rng.uniform(-1.5, 1.5, (300, 3)).astype(np.float32)
+    along = (points[faces].mean(1)[rng.integers(0, count, 300)] - start) * rng.uniform(0.5, 2, (300, 1))
+    whole, _ = casts(mesh_of(points, faces, bvh_leaf_size=leaf_size), start, along.astype(np.float32), 100.0)
+    every = ray_hits(points, faces, start, along.astype(np.float32))
+    assert whole[:, 0].all() and (whole[:, 1] == every.argmin(1)).all()
+    assert (whole[:, 3] == np.isfinite(every).sum(1)).all()
+
+
+def test_rays_that_are_no_numbers_hit_nothing() -> None:
+    points, faces = bumpy_sphere(6)
+    strange = np.array([np.nan, np.inf, -np.inf], np.float32)
+    start, along = np.zeros((18, 3), np.float32), np.ones((18, 3), np.float32)
+    for k in range(9):
+        start[k, k // 3] = strange[k % 3]
+        along[k + 9, k // 3] = strange[k % 3]
+    for leaf_size in (1, 4):
+        whole, _ = casts(mesh_of(points, faces, bvh_leaf_size=leaf_size), start, along, np.inf)
+        assert not whole.any()
+
+
 def test_no_ray_slips_through_an_edge_or_a_corner() -> None:
     """From a point inside of a closed surface every ray gets out, also those through its corners and edges."""
     points, faces = bumpy_sphere(10)
