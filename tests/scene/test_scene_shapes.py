@@ -5,6 +5,7 @@ import pytest
 from problem_scenes import write_scene
 
 import sim
+from sim.identify.assess.uncertainty import estimate
 from sim.identify.report.rigid import rigid_bodies
 from sim.scene import SceneError
 
@@ -126,3 +127,50 @@ def test_inertia_that_could_become_none(tmp_path, old, new, said):
     with pytest.raises(SceneError, match=said):
         sim.load_scene(write_scene(tmp_path, GIVEN.replace(old, new)))
     sim.load_scene(write_scene(tmp_path, GIVEN.replace("inertia}", "inertia.2, bounds: [0.02, 0.028]}")))
+
+
+SWUNG = """
+format: 2
+time: {duration: 1.0, fps: 50, substeps: 10}
+solver: {xpbd: {direct: [pivot]}}
+objects:
+  body:
+    body: {mass: 2, inertia: INERTIA, com: COM, sites: {a: [0.3, 0, 0], b: [0, 0.3, 0], c: [0, 0, -0.4]}}
+    spin: [4, 2, 6]
+joints:
+  pivot: {ball: {}, child: body, at: [0, 0, 0]}
+markers:
+  dots: {on: body, where: {all: true}}
+"""
+SOUGHT = """
+experiments:
+  main: {target: {file: rec.csv, noise: 1 mm, markers: {dots: [a, b, c]}}}
+loss: [{match: dots}]
+parameters:
+  inertia: {of: objects.body.body.inertia}
+  com: {of: objects.body.body.com}
+optimize: {gauss_newton: {iterations: 20}}
+"""
+
+
+@pytest.mark.slow
+def test_inertia_is_found_within_its_standard_errors(tmp_path):
+    """A body on a ball joint, three markers with noise of 1 mm: all six numbers, from a sphere as the start."""
+    inertia, com = [0.05, 0.06, 0.03, 0.004, -0.006, 0.003], [0.05, 0.1, -0.2]
+    text = SWUNG.replace("INERTIA", str(inertia)).replace("COM", str(com))
+    there = sim.load_scene(write_scene(tmp_path, text)).build().simulate()["main"]
+    rng = np.random.default_rng(20261123)
+    places = np.concatenate([there.start[None], there.positions])
+    seen = places + 1e-3 * rng.normal(size=places.shape)
+    names = ",".join(f"{marker}.{axis}" for marker in "abc" for axis in "xyz")
+    rows = [",".join(map(str, (t, *x.ravel()))) for t, x in zip([0.0, *there.times], seen, strict=True)]
+    (tmp_path / "rec.csv").write_text("\n".join([f"time,{names}", *rows]))
+    start = SWUNG.replace("INERTIA", "[0.08, 0.08, 0.08, 0, 0, 0]").replace("COM", "[0.04, 0.08, -0.18]")
+    problem = sim.load_scene(write_scene(tmp_path, start + SOUGHT)).build()
+    found = problem.optimize()
+    known = estimate(problem, found.search.x, problem.simulate(found.search.x))
+    for name, true in (("inertia", inertia), ("com", com)):
+        error = known.errors[name]
+        assert (error > 0).all() and (error < 0.02 * np.abs(true).max()).all(), name
+        assert (np.abs(found.parameters[name] - true) < 4 * error).all(), name
+    assert found.loss < 1.2

@@ -57,7 +57,7 @@ SHAPE = Table((
 VISUAL = Table(_form(sought=False), one_of=(FORMS,),
                title="a visual: `box`, `sphere`, `capsule`, `cylinder` or `mesh`, with `at` and `turn`")
 
-INERTIA = Union((Tuple(3, "kg m^2", POSITIVE), Tuple(6, "kg m^2")))
+INERTIA = Union((Tuple(3, "kg m^2", POSITIVE), Tuple(6, "kg m^2")), "kg m^2")
 BODY_MASS = Number("kg", NOT_NEGATIVE)
 BODY = Table((
     key("mass", BODY_MASS, "mass, beside that of its shapes, which may be all of it; 0 holds the body",
