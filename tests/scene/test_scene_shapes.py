@@ -88,6 +88,9 @@ def test_all_that_is_wrong_at_once(tmp_path):
     paths = [p.path.removeprefix("objects.hammer.body") for p in error.value.problems]
     assert paths == ["", ".shapes.head.friction", ".shapes.head.restitution"]
     assert "nothing gives it a mass" in str(error.value) and "has no effect yet" in str(error.value)
+    held = TUMBLING.partition("loss:")[0].replace("      sites:", "      mass: 0\n      sites:")
+    with pytest.raises(SceneError, match="`mass: 0` holds a body"):
+        sim.load_scene(write_scene(tmp_path, held)).build()
     with pytest.raises(SceneError, match="`mass` and `density` exclude each other"):
         sim.load_scene(write_scene(tmp_path, TUMBLING.replace("mass: 0.7", "mass: 0.7, density: 100")))
 

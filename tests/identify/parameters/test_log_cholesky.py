@@ -71,8 +71,8 @@ def test_standard_errors_are_those_of_samples():
     root = 0.002 * RNG.normal(size=(6, 6))
     covariance = root @ root.T
     deviations = np.sqrt(np.diagonal(covariance))
-    samples = transform.to_physical(RNG.multivariate_normal(u, covariance, size=20_000))
-    np.testing.assert_allclose(transform.errors(u, covariance, deviations), samples.std(axis=0), rtol=0.03)
+    samples = transform.to_physical(RNG.multivariate_normal(u, covariance, size=4_000))
+    np.testing.assert_allclose(transform.errors(u, covariance, deviations), samples.std(axis=0), rtol=0.06)
     deviations[3] = np.inf  # U_xy is not known: it is in xx (not in yy + zz - xx), ..., and not in the others
     lost = np.isinf(transform.errors(u, covariance, deviations))
     assert lost.tolist() == [False, True, True, True, False, False]
