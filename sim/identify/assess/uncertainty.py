@@ -128,7 +128,10 @@ def assess(problem: Problem, found: Linearised) -> Uncertainty:
     largest = np.maximum(*deviations)
     own, actual = (_physical(problem, x, c, d) for c, d in zip(covariance, deviations, strict=True))
     errors = {name: np.maximum(own[name], actual[name]) for name in own}
-    correlation = _correlation(covariance[0], free & ~lost)
+    # of values, as they are named: of inertia none of them is one coordinate's
+    slopes = _slopes(problem, x)
+    known_values = np.isfinite(np.concatenate([np.zeros(0), *(error.ravel() for error in errors.values())]))
+    correlation = _correlation(slopes @ covariance[0] @ slopes.T, known_values)
     unseen = free & ~(np.diagonal(matrix) > 0)
     known = np.isfinite(largest) & (largest > 0)
     away = float(np.max(np.abs(inverse @ found.descent)[known] / largest[known], initial=0.0))
@@ -203,7 +206,8 @@ def inverse_among(matrix: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def _correlation(covariance: np.ndarray, known: np.ndarray) -> np.ndarray:
-    deviation = np.sqrt(np.where(known, np.diagonal(covariance), np.nan))
+    variance = np.diagonal(covariance)
+    deviation = np.sqrt(np.where(known & (variance > 0), variance, np.nan))
     return covariance / np.outer(deviation, deviation)
 
 
@@ -214,6 +218,16 @@ def _physical(problem: Problem, x: np.ndarray, covariance: np.ndarray, deviation
     for name, part in problem.space.slices.items():
         u = x[part].reshape(problem.space.shapes[name])
         out[name] = problem.space.transforms[name].errors(u, covariance[part, part], deviation[part])
+    return out
+
+
+def _slopes(problem: Problem, x: np.ndarray) -> np.ndarray:
+    """d values / d coordinates (n, n)."""
+    out = np.zeros((x.size, x.size))
+    for name, part in problem.space.slices.items():
+        u, unit = x[part].reshape(problem.space.shapes[name]), np.eye(part.stop - part.start)
+        forward = problem.space.transforms[name].push_forward
+        out[part, part] = np.transpose([forward(u, row.reshape(u.shape)).ravel() for row in unit])
     return out
 
 
@@ -317,12 +331,8 @@ def _together(
     values = np.concatenate([np.ravel(value) for value in space.unpack(x).values()])
     first = max(members, key=lambda k: largest[k])
     # how the others go along with it: regression on the one that is known least
-    along = np.zeros(x.size)
-    along[members] = correlation[members, first] * largest[members] / largest[first]
-    moved = np.concatenate([
-        space.transforms[name].push_forward(x[part].reshape(shape), along[part].reshape(shape)).ravel()
-        for (name, part), shape in zip(space.slices.items(), space.shapes.values(), strict=True)
-    ])  # fmt: skip
+    sizes = np.sqrt(np.sum((_slopes(problem, x) * np.where(np.isfinite(largest), largest, 0.0)) ** 2, axis=1))
+    moved = correlation[:, first] * sizes / largest[first]
     shares = [moved[k] / values[k] if values[k] else math.nan for k in members]
     known = [abs(s) for s in shares if math.isfinite(s)]
     listed = ", ".join(f"`{names[k]}`" for k in members)
