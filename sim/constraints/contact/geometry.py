@@ -18,15 +18,13 @@ from sim.constraints.slots.bodies import point_wrench
 from sim.constraints.slots.linearization import points_of
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.embedding import value_and_grad
-from sim.core.lang.frontend.builtins import static
+from sim.core.lang.frontend.builtins import static, where
 from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.library.quaternion import imaginary, quat_rotate, quat_rotate_inv
+from sim.core.lang.library.static import scalar_type
 from sim.core.lang.library.vector import cross, dot, length
 from sim.core.lang.memoize import memoize
-from sim.core.lang.types import Scalar, vector
-
-SIDES = 3
-"""Directions in which friction may push: the axes of the world, of whose forces the part along the normal is 0."""
+from sim.core.lang.types import Scalar
 
 
 @func
@@ -38,16 +36,26 @@ def come(turn, arm):
     return 2.0 * (turn[3] * across - cross(u, across))
 
 
+@func
+def across(n):
+    """Two unit vectors across a third, and each other: T. Duff et al., "Building an Orthonormal Basis, Revisited",
+    JCGT 6(1), 2017."""
+    sign = where(n[2] < 0.0, -scalar_type(n)(1), scalar_type(n)(1))
+    a = -1.0 / (sign + n[2])
+    b = n[0] * n[1] * a
+    return type(n)(1.0 + sign * n[0] * n[0] * a, sign * b, -sign * n[0]), type(n)(b, sign + n[1] * n[1] * a, -n[1])
+
+
 @memoize
 def contact_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
     """`contact(x, poses, placing, parameters)` in a kernel, see `points_of`: of a contact there
 
     C, G        value, and gradient over the movers, as `rows_of` has it
-    n           unit normal (3,), towards the side of the first point, or of the point that a frame sees
-    E           for each axis of the world its row over the movers: a unit of force that way, at the place of contact
+    n, T        unit normal (3,), towards the side of the first point, or of the point that a frame sees; and two
+                directions across it
+    E           for each of these its row over the movers: a unit of force that way, at the place of contact
     share, arms b of each particle; b of each point on a body, and where from its centre of mass it touches
     """
-    vec3 = vector(3, real)
     evaluate = value_and_grad(lambda: c.traced(real), f"{c.name}_at")
     points_at, particles, of_body = points_of(c, slots, real), slots.particles, slots.bodies
     on_bodies = tuple((j, g) for g, own in enumerate(of_body) for j in own)
@@ -85,10 +93,6 @@ def contact_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
         return [values[j] for j in static(particles)] + [on[k // 2][k % 2] for k in static(range(2 * len(of_body)))]
 
     @func
-    def axis(a):
-        return vec3(1.0 if a == 0 else 0.0, 1.0 if a == 1 else 0.0, 1.0 if a == 2 else 0.0)
-
-    @func
     def contact(x, poses, placing, parameters):
         points = points_at(x, poses, placing)
         C, J = forces(points, parameters)
@@ -96,13 +100,11 @@ def contact_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
         b = [dot(J[j], n) for j in static(range(c.points))]
         places = [touching(static(j), points, n, parameters) for j in static(range(c.points))]
         G = over_movers(J, places, poses)
-        E = [
-            over_movers([b[j] * axis(static(a)) for j in static(range(c.points))], places, poses)
-            for a in static(range(SIDES))
-        ]
+        T = across(n)
+        E = [over_movers([b[i] * T[side] for i in static(range(c.points))], places, poses) for side in static(range(2))]
         share = [b[j] for j in static(particles)]
         arms = [(b[j], places[j] - poses[g][0]) for j, g in static(on_bodies)]
-        return C, G, n, E, share, arms
+        return C, G, n, T, E, share, arms
 
     return contact
 

@@ -100,7 +100,7 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
         moved, turns = [dx[b_k[g]] for g in static(range(n_bodies))], [turn[b_k[g]] for g in static(range(n_bodies))]
         poses = [(begun[g][0] + moved[g], turns[g] * begun[g][1]) for g in static(range(n_bodies))]
         C_0, G_0 = rows_at([x_ref[p_k[p]] for p in static(range(n_particles))], begun, placed_k, data_k)
-        C, _, n, _, share, arms = contact(
+        C, _, n, _, _, share, arms = contact(
             [position(of_p[p]) for p in static(range(n_particles))], poses, placed_k, data_k
         )
         velocity = [v[p_k[p]] for p in static(range(n_particles))] + [

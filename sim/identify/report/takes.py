@@ -243,7 +243,7 @@ def _shapes(problem: Problem, settings: Mapping[str, np.ndarray]) -> list[Shape]
         return settings.get(path, problem.model[path].numpy())[0]
 
     out = []
-    for shape in (s for s in problem.model.shapes if s.points is not None):
+    for shape in (s for s in problem.model.shapes if s.bodies[0] < 0 and s.kind in ("sphere", "plane")):
         if shape.kind == "sphere":
             center, radius = value(f"{shape.label}.center"), value(f"{shape.label}.radius")
             # A little smaller: chords between points that touch the sphere would run inside of it and flicker.

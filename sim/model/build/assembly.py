@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sim.constraints.base import REGISTRY
-from sim.core.lang.types import as_scalar, vector
+from sim.core.lang.types import as_scalar, transformation, vector
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.devices.device import DeviceLike, get_device
@@ -23,6 +23,7 @@ from sim.model.build.merge import Movers, build_set, unmeasured
 from sim.model.build.motions import Moved, derive_motions, first_groups, motion_arrays
 from sim.model.build.rigid.inertia import OfShapes
 from sim.model.build.shapes.blocks import ShapeBlock
+from sim.model.build.shapes.contacts import contact_blocks, tied_pairs
 from sim.model.build.shapes.derive import listed_shapes, shape_arrays
 from sim.model.build.worlds import (
     Numbering,
@@ -142,18 +143,22 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
     if in_wind:
         materials.add("wind", parts.wind[None])
         materials.add("air_density", np.array([parts.air_density]))
-    touched = {block.label: _touched(block, parts) for block in parts.shapes if block.contact}
+    touched = {block.label: _touched(block, parts) for block in parts.shapes}
     blocks = [
         *parts.constraints,
         *_attachment_blocks(attachments, position),
-        *_contact_blocks(parts.shapes, touched, _thickness(parts.points)),
+        *contact_blocks(parts.shapes, touched, _thickness(parts.points), tied_pairs(parts.constraints)),
     ]
     movers = Movers.over(free, bodies_free)
-    own = {name: make.zeros(len(bodies_free), kind) for name, kind in (("body_com", vector(3, make.real)),)}
+    shape_counts, of_shapes = shape_arrays(parts.shapes)
+    vec3, frame = vector(3, make.real), transformation(make.real)
+    kinds = {"body_com": (len(bodies_free), vec3), "shape_transform": (shape_counts["shapes"], frame)}
+    own = {name: make.zeros(count, kind) for name, (count, kind) in kinds.items()}
+    own["shape_scale"] = make.zeros(shape_counts["shapes"], vec3)
+    own["shape_scale"].assign(of_shapes["shape_scale"])
     sets = _build_sets(blocks, movers, materials, make, own, parts.worlds)
     counts, values = _geometry(parts, attachments, movers, sets)
     more_counts, of_joints = joint_arrays(parts.joints, parts.worlds, counts["bodies"])
-    shape_counts, of_shapes = shape_arrays(parts.shapes)
     counts, values = counts | more_counts | shape_counts, values | of_joints | of_shapes
     arrays = allocate(MODEL_FIELDS, counts, values, make.real, make.device, make.requires_grad)
     arrays |= own
@@ -391,23 +396,11 @@ def _touched(shape: ShapeBlock, parts: ModelParts) -> np.ndarray:
     carried = {block.group.name for block in parts.points if block.carried}
     untouched = carried | {block.group.name for block in parts.sites}
     names = [name for name in parts.groups if name not in untouched] if shape.touches is None else shape.touches
+    known = {**parts.groups, **{block.label: block for block in parts.bodies}}
     for name in names:
-        checks.known(f"touches of {shape.label!r}: object", name, parts.groups)
-    touching = [parts.groups[name] for name in dict.fromkeys(names)]
+        checks.known(f"touches of {shape.label!r}: object", name, known)
+    touching = [parts.groups[name] for name in dict.fromkeys(names) if name in parts.groups and name not in untouched]
     return np.concatenate([np.zeros(0, np.int32), *(g.of_world(w) for w in range(parts.worlds) for g in touching)])
-
-
-def _contact_blocks(
-    blocks: Sequence[ShapeBlock], touched: Mapping[str, np.ndarray], thickness: np.ndarray
-) -> list[ConstraintBlock]:
-    """The contact of particles with shapes.  touched: label -> particles; thickness: of all particles [m]."""
-    out = []
-    for s in (block for block in blocks if block.contact):
-        constraint, points = REGISTRY[s.contact], touched[s.label]
-        values = {key: s.values[key] for key in ("compliance", *constraint.parameters) if key in s.values}
-        out.append(ConstraintBlock(s.label, s.label, constraint, points[:, None], np.ones(len(points)), values,
-                                   constants={"thickness": thickness[points]}, directions=("normal",)))  # fmt: skip
-    return out
 
 
 def _check_weights(parts: ModelParts) -> None:

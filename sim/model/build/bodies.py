@@ -19,6 +19,7 @@ from sim.model.build.shapes.derive import derive_shapes, derive_weights
 from sim.model.derived.arrays import ArrayFactory, source_of
 from sim.model.derived.body_kernels import body_derivations
 from sim.model.derived.derivation import Derivation, broadcast
+from sim.model.derived.shape_kernels import shape_derivations
 from sim.model.errors import ModelError
 from sim.model.groups import BodyGroup, Group
 from sim.model.materials import Materials
@@ -88,12 +89,16 @@ class SlotPlace:
     """Where the constraints of a block have a point on their bodies, or in the world.
 
     at: (1, 3) or (n, 3) [m], in the frame of the body; turn: (1, 4) or (n, 4), the rotation of a frame there; key: the
-    name of `at` among the material values, "" for a constant.
+    name of `at` among the material values, "" for a constant.  shapes (n,), units (n, 3): instead of `at` the place in
+    the frame of a shape, as multiples of its `shape_scale`, along z of that with the number `along_z`.
     """
 
     at: np.ndarray
     turn: np.ndarray
     key: str = ""
+    shapes: np.ndarray | None = None
+    units: np.ndarray | None = None
+    along_z: int = 2
 
     def copied(self, worlds: int) -> SlotPlace:
         return replace(self, at=np.concatenate([self.at] * worlds), turn=np.concatenate([self.turn] * worlds))
@@ -252,6 +257,26 @@ def derive_bodies(
             value, kernel = arrays[f"body_{name}"], getattr(kernels, f"invert_{name}")
             made.append(Derivation(kernel, n, [value, free], [arrays[f"body_inv_{name}"]], derived=[value]))
     return made
+
+
+def derive_corner(
+    place: SlotPlace,
+    bodies: np.ndarray | None,
+    chosen: np.ndarray,
+    target: np.ndarray,
+    arrays: Mapping[str, array],
+    out: array,
+    make: ArrayFactory,
+) -> Derivation:
+    """As `derive_place`, of points of shapes, whose poses and sizes are arrays of the model."""
+    assert place.shapes is not None and place.units is not None
+    read = [arrays[name] for name in ("shape_transform", "shape_scale", "body_com")]
+    body = np.full(len(chosen), -1) if bodies is None else bodies
+    of_shapes = [make.constant(place.shapes[chosen].astype(np.int32), int),
+                 make.constant(place.units[chosen], vector(3, make.real))]  # fmt: skip
+    inputs = [*of_shapes, place.along_z, *read, make.constant(body.astype(np.int32), int), make.constant(target, int)]
+    kernel = shape_derivations(make.real).corner
+    return Derivation(kernel, len(chosen), inputs, [out], derived=read)
 
 
 def derive_place(

@@ -12,8 +12,8 @@ from sim.constraints.slots.bodies import slot_types
 from sim.constraints.slots.pattern import PARTICLE, WORLD, Slots
 from sim.core.lang.types import int32, vector
 from sim.core.runtime.arrays.array import array
-from sim.model.build.blocks import ConstraintBlock
-from sim.model.build.bodies import derive_place
+from sim.model.build.blocks import OF_SURFACES, ConstraintBlock
+from sim.model.build.bodies import derive_corner, derive_place
 from sim.model.build.row_order import order_rows, order_rows_of_worlds
 from sim.model.constraint_set import ConstraintSet
 from sim.model.derived.arrays import ArrayFactory, per_element
@@ -88,7 +88,7 @@ def build_set(
     )  # fmt: skip
     if any("damping" in block.values or "damping" in block.constants for block in blocks):
         made.damping = make.zeros(n, real)
-    if any("other_friction" in block.values for block in blocks):
+    if any(f"other_{key}" in block.values for block in blocks for key in OF_SURFACES):
         made.surface = {name: make.zeros(n, real) for name in SURFACE}
     begin = 0
     turns = {f"frame_{j}": np.zeros((n, 4)) for j in slots.placed if j in constraint.frames}
@@ -130,7 +130,11 @@ def _place(
         out, com = made.placing[f"offset_{j}"], arrays["body_com"]
         if len(chosen):
             made.derivations.append(
-                derive_place(place, block.prefix, bodies, chosen, rows[chosen], com, out, materials, make, block.count)
+                derive_corner(place, bodies, chosen, rows[chosen], arrays, out, make)
+                if place.shapes is not None
+                else derive_place(
+                    place, block.prefix, bodies, chosen, rows[chosen], com, out, materials, make, block.count
+                )
             )
 
 

@@ -10,6 +10,7 @@ from sim.core.lang.frontend.builtins import tid
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.matrix import trace, transpose
 from sim.core.lang.library.quaternion import quat_rotate, quat_to_matrix
+from sim.core.lang.library.transform import transform_point
 from sim.core.lang.library.vector import dot, normalize, outer
 from sim.core.lang.types import Scalar, matrix, quaternion, transformation, vector
 from sim.core.runtime.arrays.array import array
@@ -28,6 +29,7 @@ class ShapeKernels:
     plane_frame: Kernel
     weigh: Kernel
     gather: Kernel
+    corner: Kernel
 
 
 @cache
@@ -156,4 +158,26 @@ def shape_derivations(real: Scalar) -> ShapeKernels:
         body_com[i] = c
         body_inertia[i] = about_c
 
-    return ShapeKernels(round_size, plane_frame, weigh, gather)
+    @kernel
+    def corner(
+        shape: array[int],
+        unit: array[vec3],
+        along_z: int,
+        transform: array[frame],
+        scale: array[vec3],
+        com: array[vec3],
+        body: array[int],
+        target: array[int],
+        out: array[vec3],
+    ):
+        """A place in the frame of a shape, unit times its size: from the centre of mass of a body, or in the world."""
+        k = tid()
+        size = scale[shape[k]]
+        place = transform_point(
+            transform[shape[k]], vec3(unit[k][0] * size[0], unit[k][1] * size[1], unit[k][2] * size[along_z])
+        )
+        if body[k] >= 0:
+            place -= com[body[k]]
+        out[target[k]] = place
+
+    return ShapeKernels(round_size, plane_frame, weigh, gather, corner)

@@ -16,8 +16,9 @@ def add_forms(context: BuildContext, name: str, body: int, entry: dict[str, Any]
     builder = context.builder
     for label, shape in entry["shapes"].items():
         path = f"objects.{name}.body.shapes.{label}"
-        refuse_surface(context, path, shape)
-        made_of = builder.ShapeConfig(density=shape.get("density", 0.0), mass=shape.get("mass"))
+        made_of = builder.ShapeConfig(
+            shape.get("density", 0.0), shape.get("friction"), shape.get("restitution"), shape.get("mass")
+        )
         with context.at(path):
             kind, size = _form(context, path, shape)
             getattr(builder, f"add_shape_{kind}")(body, _pose(shape), cfg=made_of, label=label, **size)
@@ -26,13 +27,6 @@ def add_forms(context: BuildContext, name: str, body: int, entry: dict[str, Any]
         with context.at(path):
             kind, size = _form(context, path, visual)
             getattr(builder, f"add_visual_{kind}")(body, _pose(visual), **size)
-
-
-def refuse_surface(context: BuildContext, path: str, shape: dict[str, Any]) -> None:
-    """What a shape says of collisions, which has no effect so far."""
-    for key in ("friction", "restitution"):
-        if key in shape:
-            context.refuse(f"{path}.{key}", f"`{key}` of a shape has no effect yet", "remove it")
 
 
 def _pose(form: dict[str, Any]) -> tuple[float, ...]:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from sim.scene.build.context import BuildContext
-from sim.scene.build.shapes import refuse_surface
 
 TOUCHING = 1e-9
 """Depth [m] below which a point on the surface of a shape is not inside of it."""
@@ -16,12 +15,12 @@ TOUCHING = 1e-9
 def add_shapes(context: BuildContext) -> None:
     """Every shape of the scene."""
     for name, entry in context.entries("shapes"):
-        touches = [on for on in entry["touches"] if on in context.groups]
+        touches = [on for on in entry["touches"] if on in context.groups or on in context.bodies]
         if not touches:
             continue
-        refuse_surface(context, f"shapes.{name}", entry)
         with context.at(f"shapes.{name}"):
-            common = {"compliance": entry["compliance"], "touches": touches, "label": name}
+            made_of = context.builder.ShapeConfig(mu=entry.get("friction"), restitution=entry.get("restitution"))
+            common = {"compliance": entry["compliance"], "touches": touches, "label": name, "cfg": made_of}
             if "sphere" in entry:
                 context.builder.add_shape_sphere(entry["sphere"]["center"], entry["sphere"]["radius"], **common)
             else:

@@ -19,12 +19,13 @@ class ShapeConfig:
     """What a shape is made of: density [kg/m^3], or its mass [kg] instead; mu: coefficient of friction; restitution:
     speed after a collision over that before.
 
-    Newton's defaults.  Its other settings (ke, kd, margin, ...) are not there: contact has no stiffness of its own.
+    Of two surfaces the mean counts; one without takes that of the other, and where neither has any contact neither rubs
+    nor bounces.  Other settings of Newton's (ke, kd, margin, ...) are not there: contact has no stiffness of its own.
     """
 
     density: float = 1000.0
-    mu: float = 1.0
-    restitution: float = 0.0
+    mu: float | None = None
+    restitution: float | None = None
     mass: float | None = None
 
 

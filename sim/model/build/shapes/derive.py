@@ -64,7 +64,7 @@ def derive_shapes(
             inputs = [values["radius"], length, source["radius"], of_length, target]
             used = [values["radius"], *([] if height is None else [height])]
             made.append(Derivation(own.round_size, worlds, inputs, [arrays["shape_scale"]], values=used))
-        for key in ("mu", "restitution"):
+        for key in (key for key in ("mu", "restitution") if key in values):
             made.append(broadcast(make, values[key], worlds, everyone, rows, arrays[f"shape_material_{key}"]))
     return made
 

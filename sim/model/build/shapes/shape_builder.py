@@ -254,8 +254,9 @@ class ShapeBuilder(BodyBuilder):
         place = {"sphere": "center", "plane": "point"}.get(kind, "at") if in_world else "at"
         values = {place: frame[None, :3], **size, **_weight(made_of, in_world or kind == "plane")}
         for key in ("mu", "restitution"):
-            values[key] = np.array([checks.number(key, getattr(made_of, key))])
-        if values["restitution"][0] > 1.0:
+            if getattr(made_of, key) is not None:
+                values[key] = np.array([checks.number(key, getattr(made_of, key))])
+        if "restitution" in values and values["restitution"][0] > 1.0:
             raise ModelError(f"restitution = {made_of.restitution:g} is more than 1", "1 keeps all of the speed")
         if in_world and contact:
             values["compliance"] = np.array([checks.number("compliance", compliance)])

@@ -41,17 +41,24 @@ def _form(sought: bool) -> tuple[SchemaLine, ...]:
     )
 
 
-SURFACE = (
-    key("friction", Number("", NOT_NEGATIVE), "coefficient of friction"),
-    key("restitution", Number("", "[0, 1]"), "speed after a collision over that before"),
-)
+def surface(of: str) -> tuple[SchemaLine, ...]:
+    """Keys of what a surface does in contact; of: the path of whose it is."""
+    rule = "of two surfaces the mean counts, one without takes that of the other"
+    return (
+        key("friction", Number("", NOT_NEGATIVE), f"coefficient of friction; {rule}; default: contact without friction",
+            may_vary=True, model_path=f"{of}.mu"),
+        key("restitution", Number("", "[0, 1]"), f"speed after a collision over that before; {rule}; default: 0",
+            may_vary=True, model_path=f"{of}.restitution"),
+    )  # fmt: skip
+
+
 # Paths in the model: {1} is the object's name, {4} that of the shape.
 # fmt: off
 SHAPE = Table((
     *_form(sought=True),
     key("density", Number("kg/m^3", POSITIVE), "mass per volume", may_vary=True, model_path="{1}.{4}.density"),
     key("mass", Number("kg", POSITIVE), "instead of its density", may_vary=True, model_path="{1}.{4}.mass"),
-    *SURFACE,
+    *surface("{1}.{4}"),
 ), one_of=(FORMS,), at_most_one=(("density", "mass"),), title="a shape: `box`, `sphere`, `capsule`, `cylinder` or "
    "`mesh`, with `at`, `turn`, `density`, ...")
 VISUAL = Table(_form(sought=False), one_of=(FORMS,),

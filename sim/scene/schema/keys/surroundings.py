@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim.scene.schema.keys.bodies import SURFACE
+from sim.scene.schema.keys.bodies import surface
 from sim.scene.schema.keys.common import REQUIRED, WHERE, key
 from sim.scene.schema.keys.motions import motion
 from sim.schema.containers import List, Table
@@ -32,7 +32,7 @@ SHAPES = Table((
     key("compliance", Number("m/N", NOT_NEGATIVE), "of the contact with one point; 0 is hard", 0,
         model_path="{1}.compliance"),
     key("touches", List(NameOf("objects")), "the objects that collide with it; default: all"),
-    *SURFACE,
+    *surface("{1}"),
 ), one_of=(("sphere", "plane"),))
 
 ATTACHMENTS = Table((
