@@ -10,7 +10,7 @@ import numpy as np
 from sim.core.runtime.arrays.array import array
 from sim.geometry import rotated
 from sim.io import Rigid
-from sim.model import BodyGroup, ConstraintSet, Model
+from sim.model import BodyGroup, CollisionShape, ConstraintSet, Model
 from sim.model.visuals import (
     BoxForm,
     CapsuleForm,
@@ -47,7 +47,7 @@ ALONG_X = np.array([[0.0, 0, 1], [1, 0, 0], [0, 1, 0]])
 
 def rigid_bodies(model: Model) -> list[Rigid]:
     """What is drawn on the bodies of each object, and what stands in the world: visuals, else shapes, else a body of
-    equal inertia.  Planes, and balls that particles touch, are no bodies."""
+    equal inertia.  Planes, and balls in the world, have pictures of their own."""
     seen: dict[int, list[Surface]] = {}
     for visual in model.visuals:
         seen.setdefault(visual.body, []).append(visual.surface(_sides(model)))
@@ -61,14 +61,17 @@ def rigid_bodies(model: Model) -> list[Rigid]:
     return [*out, _surfaces("world", [(-1, s) for s in seen[-1]])] if -1 in seen else out
 
 
+def solid_shapes(model: Model) -> list[CollisionShape]:
+    """Those that are drawn as bodies."""
+    return [s for s in model.shapes if s.kind != "plane" and (s.kind != "sphere" or s.bodies[0] >= 0)]
+
+
 def _shapes(model: Model, drawn: set[int]) -> list[Visual]:
-    """Shapes as they are now, of bodies on which nothing is `drawn`, and those in the world that particles go
-    through."""
+    """Shapes as they are now, of bodies on which nothing is `drawn`, and of the world."""
     poses, scales = _host(model.shape_transform), _host(model.shape_scale)
     return [
         Visual(int(body), poses[k], form_of(shape.kind, scales[k], shape.surface))
-        for shape in model.shapes
-        if shape.kind != "plane" and shape.points is None
+        for shape in solid_shapes(model)
         for k, body in zip(shape.numbers.tolist(), shape.bodies, strict=True)
         if body < 0 or body not in drawn
     ]
