@@ -77,6 +77,7 @@ def _mujoco(links: int, worlds: int) -> list[Engine]:
     """One pendulum, whose data stay in the cache, stepped by a loop in C: a thousand one after the other cost more."""
     import mujoco
 
+    mujoco.set_mju_user_warning(lambda _: None)  # of runs that fail: else it writes a file
     length, (a, b, c) = 1 / links, link_inertia(links)
 
     def model(rate: int, integrator: str) -> Any:
@@ -117,7 +118,7 @@ def _newton(links: int, worlds: int) -> list[Engine]:
     still, inertia = wp.quat_identity(), wp.mat33(*np.diag(link_inertia(links)).ravel().tolist())
     one, joints, before = newton.ModelBuilder(gravity=gravity), list[int](), -1
     for k in range(links):
-        body = one.add_link(wp.transform(((k + 0.5) * length, 0, 0), still), mass=1 / links, inertia=inertia)
+        body = one.add_link(xform=wp.transform(((k + 0.5) * length, 0, 0), still), mass=1 / links, inertia=inertia)
         ends = (0.5 * length if k else 0.0, 0, 0), (-0.5 * length, 0, 0)
         parent, child = (wp.transform(end, still) for end in ends)
         joints.append(one.add_joint_ball(parent=before, child=body, parent_xform=parent, child_xform=child))

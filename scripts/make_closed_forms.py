@@ -47,7 +47,7 @@ def main() -> int:
     for key in chosen:
         table[key] = rows(CASES[key], CASES[key].measure())
         print(table[key], end="", flush=True)
-    TARGET.write_text(HEAD + "".join(table[key] for key in CASES if key in table), encoding="utf-8")
+        TARGET.write_text(HEAD + "".join(table[name] for name in CASES if name in table), encoding="utf-8")
     return 0
 
 

@@ -169,7 +169,7 @@ in the step. What is identified with it does not depend on iterations or on the 
 not depend on the step; its dissipation is that of its `integrator`, above. Multipliers of positive compliance are
 eliminated, those of rigid constraints and contacts without compliance (by active set) are unknowns. The gradient of a
 step is one linear solve with the matrix of the solution, without any of the iterations (a third of the time of the step
-and about two states of memory: `benchmarks/newton.py`); a step that has not converged has none. Sheets that fold
+and about two states of memory: `benchmarks/implicit.py`); a step that has not converged has none. Sheets that fold
 about a ball, strips that buckle, and bodies that begin flat, reflected or at random converge too, a crumpled sheet in
 some sixty iterations; `bend`, which jumps where a hinge folds over, need not. It is for reference:
 some thousand points, on the CPU, in float64. XPBD at steps at which it leaves nothing over agrees to 1e-3 of the size
@@ -194,15 +194,16 @@ reaches the goal. What follows from it: `docs/decisions/19-defaults.md`.
 
 ## Bodies, joints and rods beside closed forms
 
-Values in SI units and their derivatives, those of the tape, beside what is exact; what is exact, where the case does not
-say, is in `tests/tools/closed_forms` (`python scripts/make_closed_forms.py` writes the table, a test keeps it). Rods are
-off by the squares of their segments' lengths, pendulums and free bodies by the square of the step, what is elastic by
-the step's own damping.
+Values in SI units and their derivatives, those of the tape, beside what is exact: where the case does not say, see
+`tests/tools/closed_forms` (`python scripts/make_closed_forms.py` writes the table, a test keeps it). Rods are off by
+the squares of their segments' lengths, pendulums and free bodies by the square of the step, what is elastic by the
+step's own damping.
 
 Rods at rest have come to rest step by step. The direct solve sees stresses that are there already, tension or twist,
 explicitly: its steps are to be no longer than 2 / sqrt(3), if the rod stretches, or 2, if not, over the highest angular
 frequency that these alone would give. For segments of mass m and length l under a tension T that is sqrt(12 T / (m l)),
-for particles on a string 2 sqrt(T / (m l)).
+for particles on a string 2 sqrt(T / (m l)). In float32 a step is to be shorter than some 500 over the highest angular
+frequency of the rod: rounding hides compliances that are less than 1e-6 of h^2 J W J^T.
 
 {closed_forms}
 

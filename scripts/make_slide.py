@@ -1,6 +1,6 @@
 """Writes `scenes/data/slide.npz`: where a block is that slides to rest, by the closed form, with noise.
 
-A block with velocity v on a table with a coefficient of friction mu slows down by mu g, so that it is at v t - mu g t^2 / 2
+A block with velocity v on a table with a coefficient of friction mu slows down by mu g: it is at v t - mu g t^2 / 2
 until it stops after v / (mu g).
 """
 

@@ -114,11 +114,11 @@ class Solver:
         if model.body_count and (why := self._no_bodies()):
             raise SolverError(
                 f"{why} steps no rigid bodies, and the model has {model.body_count}; use SolverXPBD with"
-                " order='colored' and integrator='euler'",
-                "Choose `xpbd` with `order: colored` and `integrator: euler`",
+                " integrator='euler'",
+                "Choose `xpbd` with `integrator: euler`",
             )
         rough = [name for name, s in model.constraint_sets.items() if s.surface]
-        if rough and (why := self._no_bodies()):
+        if rough and (why := self._no_friction()):
             raise SolverError(
                 f"{why} has no friction and no restitution, and {', '.join(rough)} has; use SolverXPBD with"
                 " order='colored' and integrator='euler'",
@@ -134,6 +134,10 @@ class Solver:
     def _no_bodies(self) -> str:
         """What of this solver steps no rigid bodies; "" where it does."""
         return type(self).__name__
+
+    def _no_friction(self) -> str:
+        """The same of contacts with friction or restitution."""
+        return self._no_bodies()
 
     def _own_scratch(self) -> None:
         """Makes arrays for all that a step writes before it reads it."""

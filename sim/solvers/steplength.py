@@ -47,6 +47,10 @@ def too_soft(ratio: float, sweeps: int) -> float:
     return left / (1.0 - left)
 
 
+FEW_JOINTS = 2
+"""So many joints of a rod a sweep settles."""
+
+
 def stiffness_ratios(solver: Solver, batch: ConstraintBatch, dt: float, damped: float = 1.0) -> np.ndarray:
     """(constraints, rows): J W J^T (1 + damping / dt) over alpha~, of an element at rest; about (dt c / size)^2.
 
@@ -100,12 +104,24 @@ def measures_mean_strain(c: Constraint) -> bool:
 
 
 def step_warnings(solver: Solver, steps: Sequence[float]) -> list[str]:
-    """Sentences for people: solids and membranes whose stiffness the longest of these steps [s] does not resolve."""
+    """Sentences for people: solids and membranes whose stiffness the longest of these steps [s] does not resolve, and
+    rods that are swept."""
     if not isinstance(solver, SolverXPBD) or not steps:
         return []
     longest = max(steps)
     told = (_too_long(solver, batch, longest) for batch in solver.batches if measures_mean_strain(batch.set.constraint))
-    return [text for text in told if text]
+    return [text for text in (*told, *(_swept_rod(solver, batch) for batch in solver.batches)) if text]
+
+
+def _swept_rod(solver: SolverXPBD, batch: ConstraintBatch) -> str:
+    """A rod hardly stretches or shears: what one sweep settles of it is a few segments."""
+    c, count = batch.set.constraint, solver.swept_count(batch)
+    if not (c.frames and c.law is not None) or count <= FEW_JOINTS * solver.iterations:
+        return ""
+    return (
+        f"{count} joints of rods are solved by {solver.iterations} sweep(s) in a step, which leave most of their forces"
+        " undone: they will be far too soft; name them in `direct`, which solves them exactly"
+    )
 
 
 def _too_long(solver: SolverXPBD, batch: ConstraintBatch, longest: float) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.constraints.projection import make_projection
-from sim.constraints.slots.projection import make_slot_projection
+from sim.constraints.slots.projection import make_slot_projection, make_split_projection
 from sim.constraints.warm_start import make_softness, make_warm_start
 from sim.core.lang.types import int32, vector
 from sim.core.runtime.arrays.array import array
@@ -26,6 +26,7 @@ from sim.schema.kinds import Choice, Int, Text
 from sim.schema.reading import SchemaLine
 from sim.solvers.base import Solver, SolverError, Substep
 from sim.solvers.batch import ConstraintBatch, Rows
+from sim.solvers.bodies import MassSplitting
 from sim.solvers.direct.system import direct_rows, direct_systems
 from sim.solvers.integrators import INTEGRATORS, Integrator
 from sim.solvers.touching import FrictionStep
@@ -47,11 +48,11 @@ class SolverXPBD(Solver, key="xpbd"):
     start:      the multipliers before the first projection.  "zero": as published.  "elastic": those of the elastic and
                 damping forces at the start of the step, which act on the predicted positions; what is at rest then
                 stays at rest exactly, and solids need far fewer steps (see `sim.constraints.warm_start`).  Contacts
-                begin at zero.
+                and what acts on bodies begin at zero.
     integrator: "euler": implicit Euler, as published; "bdf2": second order, see `sim.solvers.integrators`.
     direction:  along which gradients of C rows without compliance push: those at the start of the step, which conserves
                 energy and momentum ("start", or "joints" for those of joints alone), or those at its end ("end"), as
-                always with "jacobi" and "bdf2".
+                always with "bdf2", and with "jacobi" between particles.
     direct:     labels of constraints that are solved together in every iteration, after the others are projected, by an
                 LU factorisation of blocks, O(n) for chains and trees: what is stiff or has large ratios of masses then
                 needs no more substeps than what is soft.  One-sided constraints and rows with a largest force stay
@@ -98,7 +99,7 @@ class SolverXPBD(Solver, key="xpbd"):
         model, averaged = self.model, self.order == "jacobi"
         rough = any(made.surface for made in model.constraint_sets.values())
         self._prepare(keeps=self.iterations > 1 or self.start == "elastic" or rough)
-        real, plain = model.dtype, self._no_bodies()
+        real, plain = model.dtype, self._plain()
         if plain and self.direction == "start":
             raise SolverError(
                 f"direction='start' with {plain}: those push along the gradients at the end alone; use order='colored'"
@@ -115,7 +116,10 @@ class SolverXPBD(Solver, key="xpbd"):
             on_slots = not slots.only_particles or (begin and not c.unilateral)
             for disjoint in (False, True):
                 for first in (False, True):
-                    if on_slots:
+                    if on_slots and averaged:
+                        kernel = make_split_projection(c, slots, real, first, damped, begin)
+                        self._on_slots.add(batch.set.name)
+                    elif on_slots:
                         kernel = make_slot_projection(c, slots, real, first, damped, begin, disjoint)
                         self._on_slots.add(batch.set.name)
                     else:
@@ -126,7 +130,7 @@ class SolverXPBD(Solver, key="xpbd"):
                     self._warm_starts[batch.set.name, disjoint] = make_warm_start(
                         c, real, damped, True, disjoint, bounded
                     )
-        self._valence = self._constraints_per_point(self.batches) if averaged else self._no_damping
+        self._valence = self._no_damping if self._split is None else self._split.valence
         self._sharing = {b.set.name: self._sharing_of(b) for b in self.batches if self._is_warm(b)}
         self._no_correction = zeros(1, vector(3, real), model.device)
 
@@ -143,17 +147,17 @@ class SolverXPBD(Solver, key="xpbd"):
     def _begins(self, batch: ConstraintBatch) -> bool:
         """Are the directions of the rigid rows of these constraints those at the start of a step?"""
         chosen = batch.set.constraint.from_start if self.direction == "joints" else self.direction == "start"
-        return chosen and not self._no_bodies()
+        bodies = self.order == "jacobi" and not batch.set.slots.only_particles
+        return chosen and (bodies or not self._plain()) and self.integrator == "euler"
 
     def _own_scratch(self) -> None:
         super()._own_scratch()
-        model, averaged = self.model, self.order == "jacobi"
+        model = self.model
+        self._split = MassSplitting(model, self.batches, self._bodies) if self.order == "jacobi" else None
         direct = direct_rows(self.batches, self.direct)
         self._friction = FrictionStep(model, self._bodies, self.batches)
         self._direct = direct_systems(model, self.batches, direct, self._begins)
         self._swept = {b.set.name: list(b.colors_without(rows)) for b, rows in zip(self.batches, direct, strict=True)}
-        kind = vector(3, model.dtype)
-        self._correction = zeros(model.particle_count, kind, model.device, model.requires_grad) if averaged else None
         self._soft = {
             b.set.name: zeros(b.set.count, model.dtype, model.device, model.requires_grad)
             for b in self.batches
@@ -161,6 +165,13 @@ class SolverXPBD(Solver, key="xpbd"):
         }
 
     def _no_bodies(self) -> str:
+        return "" if self.integrator == "euler" else f"integrator={self.integrator!r}"
+
+    def _no_friction(self) -> str:
+        return self._plain()
+
+    def _plain(self) -> str:
+        """What of the settings pushes particles along gradients at the end of a step alone; "" for nothing."""
         named = (("order", self.order, "colored"), ("integrator", self.integrator, "euler"))
         return ", ".join(f"{name}={chosen!r}" for name, chosen, needed in named if chosen != needed)
 
@@ -171,8 +182,12 @@ class SolverXPBD(Solver, key="xpbd"):
     def scratch(self) -> list[array]:
         """Arrays that every step writes before it reads them."""
         direct = [a for system in self._direct for a in system.scratch]
-        averaged = [self._correction] if self._correction is not None else []
+        averaged = [] if self._split is None else self._split.scratch
         return [*super().scratch, *self._friction.scratch, *self._soft.values(), *averaged, *direct]
+
+    def swept_count(self, batch: ConstraintBatch) -> int:
+        """How many constraints of a batch are swept, not solved directly."""
+        return sum(rows.count for rows in self._swept[batch.set.name])
 
     @property
     def sweeps(self) -> int:
@@ -194,6 +209,8 @@ class SolverXPBD(Solver, key="xpbd"):
     def _advance(self, s: Substep) -> None:
         """XPBD, algorithm 1."""
         self._predict(s)  # lines 1 to 3
+        if self._split is not None:
+            self._split.begin()
         self._friction.find_impacts(s.before, s.reference, s.particle, s.dt)
         for batch in self.batches:  # line 4, where multipliers do not begin at zero
             if self._is_warm(batch):
@@ -202,7 +219,7 @@ class SolverXPBD(Solver, key="xpbd"):
                     kernel = self._warm_starts[batch.set.name, rows.disjoint]
                     self._warm_start(kernel, batch, rows, s, self._sharing[batch.set.name], bound)
         for iteration in range(self.iterations):  # lines 5 to 13
-            if self._correction is None:
+            if self._split is None:
                 launches = [(batch, rows) for batch in self.batches for rows in self._swept[batch.set.name]]
                 back = iteration % 2 == 1 and self.model.body_count > 0
                 for batch, rows in reversed(launches) if back else launches:
@@ -210,10 +227,10 @@ class SolverXPBD(Solver, key="xpbd"):
                 for system in self._direct:
                     system.project(s, self._bodies, self._constraint_data, iteration == 0)
             else:
-                self._correction.zero_()
+                self._split.clear()
                 for batch in self.batches:
                     self._project(batch, batch.all_at_once, iteration, s)
-                launch(self._kernels.correct, self.model.particle_count, [self._correction], [s.particle])
+                self._split.apply(s.particle)
         self._finish(s)  # lines 15 and 16
         self._rebound(s)
 
@@ -244,7 +261,7 @@ class SolverXPBD(Solver, key="xpbd"):
 
     def _project(self, batch: ConstraintBatch, rows: Rows, iteration: int, s: Substep) -> None:
         """Lines 6 to 10: eq. 18 for d lambda, eq. 17 for d x."""
-        correction = self._correction if self._correction is not None else self._no_correction
+        correction = self._no_correction if self._split is None else self._split.correction
         first = iteration == 0 and not self._is_warm(batch)  # then the multipliers are zero, and not read
         if batch.set.surface:
             disjoint = rows.disjoint and rows.count >= WIDE
@@ -253,7 +270,8 @@ class SolverXPBD(Solver, key="xpbd"):
             return
         if batch.set.name in self._on_slots:
             kernel = self._projections[batch.set.name, first, rows.disjoint and rows.count >= WIDE]
-            self._project_slots(kernel, batch, rows, s)
+            project = self._project_slots if self._split is None else self._project_split
+            project(kernel, batch, rows, s)
             return
         launch(
             self._projections[batch.set.name, first, rows.disjoint],
@@ -261,7 +279,7 @@ class SolverXPBD(Solver, key="xpbd"):
             [rows.begin, *self._constraint_data(batch, s), self._valence, s.reference, s.effective_dt],
             [s.particle, correction, batch.multiplier],
         )
-        s.watch(s.particle if self._correction is None else correction, batch, rows)
+        s.watch(s.particle if self._split is None else correction, batch, rows)
 
     def _project_slots(self, kernel: Kernel, batch: ConstraintBatch, rows: Rows, s: Substep) -> None:
         """The same, where not all points are particles."""
@@ -274,6 +292,17 @@ class SolverXPBD(Solver, key="xpbd"):
             [s.particle, *bodies.moving, batch.multiplier],
         )
         s.watch(s.particle, batch, rows)
+
+    def _project_split(self, kernel: Kernel, batch: ConstraintBatch, rows: Rows, s: Substep) -> None:
+        """The same for all of them at once, on movers that are split among them."""
+        points, data, compliance, damping, _ = self._constraint_data(batch, s)
+        split, bodies = self._split, self._bodies
+        assert split is not None
+        values = [rows.begin, points, batch.placing, data, compliance, damping, split.w, s.reference, split.bodies]
+        at = [s.effective_dt, s.particle, bodies.dx, bodies.turn, split.valence, split.body_valence]
+        moved = [split.correction, split.shift, split.twist, bodies.impulse, batch.multiplier]
+        launch(kernel, rows.count, [*values, *at], moved)
+        s.watch(split.correction, batch, rows)
 
 
 def leading_parts(batches: Sequence[ConstraintBatch]) -> dict[str, tuple[array, str]]:

@@ -23,7 +23,7 @@ from sim.constraints.slots.rotations import exponential
 from sim.core.lang.constants import nan
 from sim.core.lang.embedding import fields_at
 from sim.core.lang.frontend.builtins import abs, static, tid, where
-from sim.core.lang.frontend.function import func
+from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.library.matrix import transpose
 from sim.core.lang.library.static import scalar_type
 from sim.core.lang.library.vector import outer
@@ -71,55 +71,18 @@ def _solve_pivoted_vjp(a, b, x, ct):
 
 
 @memoize
-def make_slot_projection(
-    c: Constraint, slots: Slots, real: Scalar, first: bool, damped: bool, start_direction: bool, exclusive: bool = False
-) -> Kernel:
-    """One XPBD projection of constraints `start + tid()` whose points are not all particles; see `make_projection`.
-
-    points: (n, k) numbers of particles, or of bodies, 0 for the world.
-    driven: rows of stiffness and damping, that of eq. 26 divided by alpha, whose compliance and damping are not read.
-    start_direction: rows without compliance push along the gradients that they have where the step begins (SHAKE: J.-P.
-    Ryckaert, G. Ciccotti, H. J. C. Berendsen, J. Comput. Phys. 23, 1977): with J of the present, D of the start,
-    (J W D^T) dlambda = -C, moved by W D^T dlambda.  That conserves momenta exactly, and energies to second order, where
-    the gradient at the end takes out energy as implicit Euler does.  Elastic rows need the latter: a row of compliance
-    alpha pushes along D + s (J - D), s = alpha~ / (alpha~ + J W J^T), so that the motion is a smooth function of alpha.
-    """
-    vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
-    SlotData, Bodies, Quat = slot_struct(c, slots, real), body_struct(real), quaternion(real)
-    layout = particle_layout(real)
-    particle_type, moved_by = layout.type(real), layout.moved_by
+def _change_of(c: Constraint, slots: Slots, real: Scalar, damped: bool, start_direction: bool) -> Function:
+    """`change(k, points, ..., turn, lam)` in a kernel, with the arguments of `linearization_of`: dlambda of the active
+    rows, what a unit multiplier of each moves and pushes, and the inverse masses."""
     rows, unilateral, active = c.rows, c.unilateral, active_rows(c, damped)
     chosen, m = pushes_from_start(c, start_direction), len(active)
     square, column = matrix((m, m), real), vector(m, real)
-    particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
-    n_particles, n_bodies = len(particles), len(owners)
     linearization = linearization_of(c, slots, real, damped, start_direction)
     _, response, product = row_functions(slots)
     limit_at = tuple(c.parameters).index(c.limited) if c.limited else -1
 
-    @kernel(name=f"project_{c.name}_{slots.kinds}")
-    def project(
-        start: int,
-        points: array2d[int],
-        placing: SlotData,
-        data: Data,
-        compliance: array[value],
-        damping: array[real],
-        w: array[real],
-        x_ref: array[vec3],
-        bodies: Bodies,
-        dt: real,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[Quat],
-        impulse: array[vec3],
-        multiplier: array[value],
-    ):
-        k = start + tid()
-        p_k = [points[k, j] for j in static(particles)]
-        b_k = [points[k, j] for j in static(owners)]
-        turn_b = [turn[b_k[g]] for g in static(range(n_bodies))]
-        lam = value() if first else multiplier[k]
+    @func
+    def change(k, points, placing, data, compliance, damping, w, x_ref, bodies, dt, particle, dx, turn, lam):
         G, D, (masses, inertias), terms = linearization(
             k, points, placing, data, compliance, damping, w, x_ref, bodies, dt, particle, dx, turn, lam
         )
@@ -152,6 +115,61 @@ def make_slot_projection(
                     dlam[0] = nan
         elif sum(masses) > 0.0:
             dlam = solve_pivoted(A, b) if chosen else solve(A, b)
+        return dlam, M, D, masses
+
+    return change
+
+
+@memoize
+def make_slot_projection(
+    c: Constraint, slots: Slots, real: Scalar, first: bool, damped: bool, start_direction: bool, exclusive: bool = False
+) -> Kernel:
+    """One XPBD projection of constraints `start + tid()` whose points are not all particles; see `make_projection`.
+
+    points: (n, k) numbers of particles, or of bodies, 0 for the world.
+    driven: rows of stiffness and damping, that of eq. 26 divided by alpha, whose compliance and damping are not read.
+    start_direction: rows without compliance push along the gradients that they have where the step begins (SHAKE: J.-P.
+    Ryckaert, G. Ciccotti, H. J. C. Berendsen, J. Comput. Phys. 23, 1977): with J of the present, D of the start,
+    (J W D^T) dlambda = -C, moved by W D^T dlambda.  That conserves momenta exactly, and energies to second order, where
+    the gradient at the end takes out energy as implicit Euler does.  Elastic rows need the latter: a row of compliance
+    alpha pushes along D + s (J - D), s = alpha~ / (alpha~ + J W J^T), so that the motion is a smooth function of alpha.
+    """
+    vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
+    SlotData, Bodies, Quat = slot_struct(c, slots, real), body_struct(real), quaternion(real)
+    layout = particle_layout(real)
+    particle_type, moved_by = layout.type(real), layout.moved_by
+    rows, active = c.rows, active_rows(c, damped)
+    m = len(active)
+    particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
+    n_particles, n_bodies = len(particles), len(owners)
+    change = _change_of(c, slots, real, damped, start_direction)
+
+    @kernel(name=f"project_{c.name}_{slots.kinds}")
+    def project(
+        start: int,
+        points: array2d[int],
+        placing: SlotData,
+        data: Data,
+        compliance: array[value],
+        damping: array[real],
+        w: array[real],
+        x_ref: array[vec3],
+        bodies: Bodies,
+        dt: real,
+        particle: array[particle_type],
+        dx: array[vec3],
+        turn: array[Quat],
+        impulse: array[vec3],
+        multiplier: array[value],
+    ):
+        k = start + tid()
+        p_k = [points[k, j] for j in static(particles)]
+        b_k = [points[k, j] for j in static(owners)]
+        turn_b = [turn[b_k[g]] for g in static(range(n_bodies))]
+        lam = value() if first else multiplier[k]
+        dlam, M, D, masses = change(
+            k, points, placing, data, compliance, damping, w, x_ref, bodies, dt, particle, dx, turn, lam
+        )
         for p in static(range(n_particles)):  # eq. 17
             particle[p_k[p]] += moved_by(sum([dlam[i] * M[i][p] for i in static(range(m))]))
         for g in static(range(n_bodies)):
@@ -172,4 +190,71 @@ def make_slot_projection(
         moved = ("particle", "dx", "turn", "impulse")
         begun = (f"bodies.{name}" for name in Bodies.fields)
         project.exclusive = frozenset((*moved, *begun, "x_ref", "w", "multiplier"))
+    return project
+
+
+@memoize
+def make_split_projection(
+    c: Constraint, slots: Slots, real: Scalar, first: bool, damped: bool, start_direction: bool
+) -> Kernel:
+    """The same at once for constraints that share movers, averaged by mass splitting, see `make_projection`.
+
+    A mover of n constraints counts as n movers of an nth of its mass and inertia.
+
+    w, bodies: inverse masses and inertias times the valence of each mover, n; moves `correction`, of particles, `shift`
+    and `twist` of bodies, a rotation vector.
+    """
+    vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
+    SlotData, Bodies, Quat = slot_struct(c, slots, real), body_struct(real), quaternion(real)
+    particle_type = particle_layout(real).type(real)
+    rows, active = c.rows, active_rows(c, damped)
+    m, particles, owners = len(active), slots.particles, tuple(own[0] for own in slots.bodies)
+    n_particles, n_bodies = len(particles), len(owners)
+    change = _change_of(c, slots, real, damped, start_direction)
+
+    @kernel(name=f"project_{c.name}_{slots.kinds}_split")
+    def project(
+        start: int,
+        points: array2d[int],
+        placing: SlotData,
+        data: Data,
+        compliance: array[value],
+        damping: array[real],
+        w: array[real],
+        x_ref: array[vec3],
+        bodies: Bodies,
+        dt: real,
+        particle: array[particle_type],
+        dx: array[vec3],
+        turn: array[Quat],
+        valence: array[real],
+        body_valence: array[real],
+        correction: array[vec3],
+        shift: array[vec3],
+        twist: array[vec3],
+        impulse: array[vec3],
+        multiplier: array[value],
+    ):
+        k = start + tid()
+        lam = value() if first else multiplier[k]
+        dlam, M, D, masses = change(
+            k, points, placing, data, compliance, damping, w, x_ref, bodies, dt, particle, dx, turn, lam
+        )
+        for p in static(range(n_particles)):
+            i_p = points[k, particles[p]]
+            correction[i_p] += sum([dlam[i] * M[i][p] for i in static(range(m))]) / valence[i_p]
+        for g in static(range(n_bodies)):
+            b = points[k, owners[g]]
+            shift[b] += sum([dlam[i] * M[i][n_particles + 2 * g] for i in static(range(m))]) / body_valence[b]
+            twist[b] += sum([dlam[i] * M[i][n_particles + 2 * g + 1] for i in static(range(m))]) / body_valence[b]
+            if masses[n_particles + g] > 0.0:
+                impulse[b] += sum([dlam[i] * D[i][n_particles + 2 * g + 1] for i in static(range(m))])
+        if rows == 1:
+            lam += dlam[0]
+        else:
+            for i in static(range(m)):
+                lam[active[i]] += dlam[i]
+        multiplier[k] = lam
+
+    project.race_free = True  # they share what they only read, and what they only add to
     return project

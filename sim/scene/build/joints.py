@@ -20,6 +20,24 @@ def add_joints(context: BuildContext) -> None:
         if parent is not None and child is not None:
             with context.at(path):
                 _add(context, name, entry, parent, child)
+    _refuse_tied(context)
+
+
+def _refuse_tied(context: BuildContext) -> None:
+    """What is tied to a body at its place in the scene would be torn where a joint places that body elsewhere."""
+    joints, placed = context.data["joints"].values(), set[str]()
+    for _ in joints:  # those below one that is placed, to any depth
+        placed |= {joint["child"] for joint in joints if "start" in joint or joint["parent"] in placed}
+    for name, entry in context.data["attachments"].items():
+        if entry.get("to") in placed:
+            what = f"the start of a joint places `{entry['to']}`, and points are tied to it where it is without"
+            context.problem(f"attachments.{name}.to", what, "place the objects where they begin, and leave `start` out")
+    for name, entry in context.data["objects"].items():
+        for end, of in entry.get("rod", {}).get("clamp", {}).items():
+            if of in placed:
+                what = f"the start of a joint places `{of}`, and the rod is clamped to it where it is without"
+                hint = "place the objects where they begin, and leave `start` out"
+                context.problem(f"objects.{name}.rod.clamp.{end}", what, hint)
 
 
 def _body(context: BuildContext, path: str, name: str, entry: dict[str, Any]) -> int | None:

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from problem_scenes import write_scene
 
 import sim
 from sim.model import ModelError
+from sim.schema.errors import SceneError
 
 
 def arm(q=(0.4, -0.7), v=(1.5, -2.0), worlds=1, **more) -> sim.Model:
@@ -90,3 +92,24 @@ def test_what_cannot_begin_so():
     body = builder.add_body((0, 0, 0), 1.0, (1, 1, 1))
     with pytest.raises(ModelError, match="start_pos is not done"):
         builder.add_joint_ball(-1, body, start_pos=0.3)
+
+
+TIED = """\
+format: 2
+time: {duration: 0.1, fps: 10, substeps: 1}
+objects:
+  upper: {body: {mass: 1, inertia: [1, 1, 1]}}
+  lower: {body: {mass: 1, inertia: [1, 1, 1]}, position: [0, -1, 0]}
+  cord: {chain: {from: [0, -1, 0], to: [0, -2, 0], points: 3, mass: 0.1, material: {distance: {compliance: 0.01}}}}
+joints:
+  elbow: {revolute: {axis: [0, 0, 1]}, parent: upper, child: lower, at: [0, -0.5, 0]}
+  shoulder: {revolute: {axis: [0, 0, 1]}, child: upper, at: [0, 0.5, 0], start: {position: 0.3}}
+attachments:
+  tie: {on: cord, where: {y: [-1, null]}, to: lower}
+"""
+
+
+def test_nothing_is_torn_from_what_a_joint_places(tmp_path):
+    with pytest.raises(SceneError, match="attachments.tie.to.*the start of a joint places `lower`"):
+        sim.load_scene(write_scene(tmp_path, TIED)).build()
+    sim.load_scene(write_scene(tmp_path, TIED.replace(", start: {position: 0.3}", ""))).build()

@@ -6,6 +6,7 @@ from problem_scenes import ROPE, write_scene
 
 import sim
 from sim.solvers.base import SolverError
+from sim.solvers.steplength import step_warnings
 
 G = 9.81
 
@@ -248,3 +249,14 @@ def test_a_ring_keeps_its_shape():
     found = np.linalg.norm(x[[j for _, j in pairs]] - x[[i for i, _ in pairs]], axis=1)
     np.testing.assert_allclose(found, 2 * np.sin(np.pi / n), rtol=1e-9)
     assert np.abs(x - rim).max() > 0.1
+
+
+def test_swept_rods_are_told():
+    """What sweeps cannot settle is said before it is simulated; a direct solve has nothing to say."""
+    builder = sim.ModelBuilder(gravity=(0, -9.81, 0))
+    line = np.linspace([0, 0, 0], [0.5, 0, 0], 11)
+    builder.add_rod(line, radius=4e-3, density=1300.0, young=5e7, poisson=0.3, clamp_start=-1, label="wire")
+    model = builder.finalize(dtype=sim.float64)
+    (told,) = step_warnings(sim.SolverXPBD(model, iterations=2), [1e-3])
+    assert told.startswith("9 joints of rods are solved by 2 sweep(s)") and "`direct`" in told
+    assert not step_warnings(sim.SolverXPBD(model, direct=["wire"]), [1e-3])

@@ -91,6 +91,7 @@ def rod_pendulum() -> list[Figure]:
     "480 Hz",
     1e-4,
     1e-3,
+    slow=True,
 )
 def physical_pendulum() -> list[Figure]:
     m, own, com, hinge = 0.7, 0.012, np.array([0.11, -0.27, 0.0]), np.array([-0.05, 0.04, 0.0])
@@ -117,6 +118,7 @@ def physical_pendulum() -> list[Figure]:
     "480 Hz, direct",
     5e-4,
     5e-4,
+    slow=True,
 )
 def double_rod() -> list[Figure]:
     figures = []
@@ -155,6 +157,7 @@ def double_rod() -> list[Figure]:
     "480 and 960 Hz, extrapolated",
     1e-4,
     1e-3,
+    slow=True,
 )
 def spherical_pendulum() -> list[Figure]:
     """Exact: azimuth at the farthest point, by quadrature in z (E. T. Whittaker, "Analytical Dynamics", 55)."""
@@ -243,6 +246,7 @@ def precession() -> list[Figure]:
     "3840 Hz",
     1e-3,
     5e-3,
+    slow=True,
 )
 def nutation() -> list[Figure]:
     """Exact: u = cos(tilt) between two roots of a cubic, the period by an elliptic integral (H. Goldstein, "Classical

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 import sim
-from closed_forms.case import Figure, Watched, case, compared, extrapolated
+from closed_forms.case import Figure, G, Watched, case, compared, extrapolated
 
 
 def wheel(inertia: float, spin: float = 0.0, **drive: float) -> sim.Model:
@@ -82,6 +82,7 @@ def stopped_wheel() -> list[Figure]:
     "2 kHz",
     2e-3,
     5e-3,
+    slow=True,
 )
 def two_wheels() -> list[Figure]:
     at = {"ke": 30.0, "I1": 0.02, "I2": 0.05}
@@ -112,6 +113,7 @@ def two_wheels() -> list[Figure]:
     "400 Hz, direct",
     1e-9,
     1e-8,
+    slow=True,
 )
 def four_bar() -> list[Figure]:
     """Exact: the loop closes, |crank + coupler| = |ground + rocker| (F. Freudenstein, 1954)."""
@@ -137,7 +139,9 @@ def four_bar() -> list[Figure]:
         return [0, 0, np.sin(angle / 2), np.cos(angle / 2)]
 
     turning: list[dict[str, Any]] = [{"turn": (0, 0, at["turn"]), "end": 0.5}]
-    crank = builder.add_body([0, 0, 0, *turned_by(begin)], held=True, inertia=0.01, motion=turning, label="crank")
+    crank = builder.add_body(
+        [0, 0, 0, *turned_by(begin)], mass=1.0, inertia=0.01, held=True, motion=turning, label="crank"
+    )
     coupler = builder.add_body([*pin, *turned_by(tilt)], 1.0, 0.01, label="coupler")
     rocker = builder.add_body([at["ground"], 0, 0, *turned_by(rest)], 1.0, 0.01, label="rocker")
     builder.add_joint_ball(crank, coupler, (at["crank"], 0, 0), (0, 0, 0), label="first")
@@ -153,3 +157,41 @@ def four_bar() -> list[Figure]:
     by = run.by(angle, *paths)
     found = dict(zip(at, (*(a[0, 0] for a in by[:4]), by[4][0, 2]), strict=True))
     return compared("rocker", exact, at, angle.value, found)
+
+
+@case(
+    "slider",
+    "A body of 2 kg on a slider at 30 degrees to the vertical, held by a drive (ke 50 N/m, kd 4 N s/m) that pulls it up"
+    " from rest to 0.1 m: its place after 0.5 s",
+    "1 and 2 kHz, extrapolated",
+    2e-3,
+    5e-3,
+    slow=True,
+)
+def slider() -> list[Figure]:
+    return extrapolated(slide, 1 / 1000)
+
+
+def slide(h: float) -> list[Figure]:
+    T, tilt = 0.5, np.pi / 6
+    at = {"ke": 50.0, "kd": 4.0, "m": 2.0, "g": G, "target": 0.1}
+    up = np.array([np.sin(tilt), np.cos(tilt), 0.0])
+    builder = sim.ModelBuilder(gravity=(0, -G, 0))
+    body = builder.add_body(mass=at["m"], inertia=0.01, label="body")
+    builder.add_joint_prismatic(
+        -1, body, axis=up, target_ke=at["ke"], target_kd=at["kd"], target_pos=at["target"], label="rail"
+    )
+    model = builder.finalize(dtype=sim.float64, requires_grad=True)
+    run = Watched(sim.SolverXPBD(model), round(T / h), h, every=round(T / h))
+
+    def exact(ke: float, kd: float, m: float, g: float, target: float) -> float:
+        decay = kd / (2 * m)
+        omega = np.sqrt(ke / m - decay**2)
+        wave = np.cos(omega * T) + decay / omega * np.sin(omega * T)
+        return float((target - m * g * np.cos(tilt) / ke) * (1 - np.exp(-decay * T) * wave))
+
+    place = run.last(lambda frame: float(frame[0, :3] @ up))
+    paths = "rail.target_ke", "rail.target_kd", "body.mass", "gravity", "rail.target_pos"
+    ke, kd, mass, g, target = run.by(place, *paths)
+    found = {"ke": ke[0], "kd": kd[0], "m": mass[0], "g": -g[0, 1], "target": target[0]}
+    return compared("place", exact, at, place.value, found)

@@ -94,6 +94,7 @@ def bending_mode() -> list[Figure]:
     "10 segments, 200 and 400 steps a period, extrapolated",
     1e-2,
     1e-2,
+    slow=True,
 )
 def decaying_mode() -> list[Figure]:
     """The step's own damping acts as if `damping` were longer by h: extrapolated away."""
@@ -123,6 +124,7 @@ def decay(h: float) -> list[Figure]:
     "20 segments, 400 steps a period",
     1e-3,
     2e-3,
+    slow=True,
 )
 def stretching_mode() -> list[Figure]:
     n, model = 20, clamped(20)
@@ -152,6 +154,7 @@ def stretching_mode() -> list[Figure]:
     "20 segments, 400 steps a period",
     1e-3,
     2e-3,
+    slow=True,
 )
 def torsion_pendulum() -> list[Figure]:
     at, n = {**ROD, "inertia": 2e-4}, 20
@@ -193,6 +196,7 @@ def torsion_pendulum() -> list[Figure]:
     "40 segments, 800 steps a period, direct",
     1e-3,
     2e-3,
+    slow=True,
 )
 def swinging_cable() -> list[Figure]:
     n, soft = 40, 1e-9
@@ -232,6 +236,7 @@ def swinging_cable() -> list[Figure]:
     "40 links, 400 steps a period, direct",
     1e-3,
     2e-3,
+    slow=True,
 )
 def plucked_string() -> list[Figure]:
     n, mass, rest = 40, 0.01, 1 / 1.1

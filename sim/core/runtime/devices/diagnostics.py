@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
@@ -79,9 +78,11 @@ def _show(title: str, part: dict[str, Any]) -> None:
 
 
 def _version(package: str) -> str | None:
+    from importlib import metadata  # slow to import, and needed for this alone
+
     try:
-        return version(package)
-    except PackageNotFoundError:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
         return None
 
 

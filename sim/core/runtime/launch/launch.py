@@ -162,6 +162,7 @@ class Launch:
         self._call = call
         self._structs = {k: (x, _fields(x)) for k, x in enumerate(args) if isinstance(x, HostStruct)}
         """The arguments that are structs, by their place, with their fields then."""
+        self._looks = bool(self._structs or call.spec.hidden)
         self._gradients: dict[int, array | None] | None = None
         """(In adjoint form) the gradient arrays that were named, by flat number; None: the argument's own."""
         if gradients is not None:
@@ -181,9 +182,8 @@ class Launch:
     def launch(self) -> None:
         """Run it, or record it if a tape is open."""
         try:
-            if self._structs:
+            if self._looks:
                 self._look_at_fields()
-            if self._call.spec.hidden:
                 self._look_up_again()
             # The short way (half a microsecond), where nobody takes part: no tape, graph, forward mode or profile is
             # open, and no tape needs what is overwritten.
@@ -218,6 +218,8 @@ class Launch:
     def _look_up_again(self) -> None:
         """Objects that the kernel knows by a number may have got other arrays."""
         call = self._call
+        if not call.spec.hidden:
+            return
         hidden = hidden_arguments(call.spec, call.args)
         args = [*call.args[: -len(hidden)], *hidden]
         if any(a is not b for a, b in zip(args, call.args, strict=True)):
@@ -278,6 +280,7 @@ class Launch:
         self._structs.pop(index, None)
         if isinstance(value, HostStruct):
             self._structs[index] = (value, _fields(value))
+        self._looks = bool(self._structs or spec.hidden)
 
     def _look_at_fields(self) -> None:
         """The fields of structs may have changed."""

@@ -50,16 +50,26 @@ def refit_nodes(base: int, first: int, skipped: int, boxes: array[Box], nodes: a
     start, width = int32(0), int32(1)
     while node >= start + width:
         start, width = start + width, 4 * width
-    there = 4 * width // skipped
+    there, child = 4 * width // skipped, 4 * (node - start)
+    a, b, c, d = Box(float32(INF)), Box(float32(INF)), Box(float32(INF)), Box(float32(INF))
+    for k in range(3):
+        a[k + 3], b[k + 3], c[k + 3], d[k + 3] = -a[k], -b[k], -c[k], -d[k]
+    if child < there:
+        a, b = boxes[base + there + child], boxes[base + there + child + 1]
+    if child + 2 < there:
+        c, d = boxes[base + there + child + 2], boxes[base + there + child + 3]
     row = 6 * (int64(first) + int64(node))
-    for axis in range(3):
-        low, high = Lanes(), Lanes()
-        for c in range(4):
-            child = 4 * (node - start) + c
-            low[c], high[c] = float32(INF), -float32(INF)
-            if child < there:
-                low[c], high[c] = boxes[base + there + child][axis], boxes[base + there + child][axis + 3]
-        nodes[row + int64(axis)], nodes[row + int64(axis + 3)] = low, high
+    for k in range(6):
+        nodes[row + int64(k)] = Lanes(a[k], b[k], c[k], d[k])
+
+
+@func
+def _triangle(triangles, k, end):
+    """Number k, before `end`, else points at the origin."""
+    found = Triangle()
+    if k < end:
+        found = triangles[k]
+    return found
 
 
 @kernel
@@ -76,16 +86,17 @@ def refit_blocks(
     """The triangles of a leaf, four to a block; at places that are empty, points at the origin, which no ray hits."""
     block = tid()
     leaf = block // per_leaf
-    begin = firsts[entry + leaf] + LANES * (block - leaf * per_leaf)
-    row = 9 * (int64(first) + int64(block))
+    begin, end = firsts[entry + leaf] + LANES * (block - leaf * per_leaf), firsts[entry + leaf + 1]
     number = LaneNumbers()
-    for k in range(9):
-        part = Lanes()
-        for c in range(4):
-            if begin + c < firsts[entry + leaf + 1]:
-                part[c], number[c] = triangles[begin + c][k], faces[begin + c]
-        blocks[row + int64(k)] = part
+    for c in range(4):
+        if begin + c < end:
+            number[c] = faces[begin + c]
     numbers[first + block] = number
+    a, b = _triangle(triangles, begin, end), _triangle(triangles, begin + 1, end)
+    c, d = _triangle(triangles, begin + 2, end), _triangle(triangles, begin + 3, end)
+    row = 9 * (int64(first) + int64(block))
+    for k in range(9):
+        blocks[row + int64(k)] = Lanes(a[k], b[k], c[k], d[k])
 
 
 def refit_wide(mesh: Any, row: tuple[int, ...]) -> None:

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from sim.scene.schema.keys.common import REQUIRED, key
-from sim.schema.containers import Table
-from sim.schema.kinds import NOT_NEGATIVE, POSITIVE, Choice, Number, Tuple
+from sim.scene.schema.keys.common import FILE_SPACE, REQUIRED, key
+from sim.schema.containers import List, Table, Union
+from sim.schema.kinds import NOT_NEGATIVE, POSITIVE, Choice, File, FrameText, Int, Number, Text, Tuple
+
+# fmt: off
+FOLLOW = Table((
+    key("file", File(), "recording, .npz or .csv, of markers on the body", REQUIRED),
+    key("key", Text(), "array in an npz file, (frames, markers, 3)"),
+    key("markers", List(Union((Int(), Text("a marker's name in the recording"))), 1),
+        "which: one, which moves the body, or three and more, which turn it too; default: all"),
+    key("rate", Number("Hz", POSITIVE), "frames per second, where the file has no times"),
+    *FILE_SPACE,
+    key("start", Union((FrameText(), Table((key("frame", Int(), "frame number from 0", REQUIRED),)), Number("s"))),
+        "the moment of the recording that is t = 0; default: as its times say"),
+))
+# fmt: on
 
 
 def motion(number: int, of_body: bool = False) -> Table:

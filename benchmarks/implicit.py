@@ -1,6 +1,6 @@
 """What a step of SolverNewton costs, and its gradient beside it.
 
-    python benchmarks/newton.py [--cells 8,16,24] [--steps 20] [--dt 0.01]
+    python benchmarks/implicit.py [--cells 8,16,24] [--steps 20] [--dt 0.01]
 
 A cloth that hangs by two corners and sways, damped, float64, one thread.  Processor time of a rollout under a tape, of
 its way back, their ratio in the same run, and memory that the gradient keeps, in states.
