@@ -36,6 +36,7 @@ from sim.identify.report.rows import (
     finite,
     growth_rows,
     horizon_rows,
+    joint_rows,
     loss_row,
     numerics_row,
     parameter_rows,
@@ -179,6 +180,10 @@ class _RunInProgress:
         numerics = self.numerics(there, uncertainty, best) if there is not None else None
         x = problem.start if found is None or after is None else found.search.x
         left = self.residuals(x)
+        joints = joint_rows(problem, x, best)
+        for name, row in joints.items():
+            if row["advice"]:
+                self.note(f"experiment `{name}`: {row['advice']}")
         misfit = misfits(problem, best)
         if found is not None and after is not None:
             for note in notes_on(problem, found, uncertainty, misfit, self.limit, str(self.folder.path)):
@@ -188,6 +193,7 @@ class _RunInProgress:
         reference = self.reference(found, best, there) if problem.reference is not None else None
         result = self.result(found, best, uncertainty, misfit, numerics, reference)
         result["residuals"] = {name: asdict(residual) for name, residual in left.items()}
+        result["joints"] = joints
         every = description.record_every
         recorded = {name: Frames(s.positions, s.times, s.body_q) for name, s in best.items() if len(s.times) >= every}
         takes = {name: frames.every(every, first=every - 1) for name, frames in recorded.items()}

@@ -19,6 +19,7 @@ from sim.io.recording_files import write_recording as write_recording
 from sim.io.report import Curve as Curve
 from sim.io.report import ExpectationRow as ExpectationRow
 from sim.io.report import ExperimentRow as ExperimentRow
+from sim.io.report import JointErrorRow as JointErrorRow
 from sim.io.report import MeasureRow as MeasureRow
 from sim.io.report import ReportData as ReportData
 from sim.io.report import TermRow as TermRow

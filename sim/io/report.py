@@ -100,6 +100,18 @@ class ExperimentRow:
 
 
 @dataclass(frozen=True)
+class JointErrorRow:
+    """How far the rigid joints of an experiment come apart: largest and root mean square of distances [m] and angles
+    [rad], over all frames; the joint where it is most, and when [s]."""
+
+    experiment: str
+    distances: tuple[float, ...]
+    angles: tuple[float, ...]
+    worst: str
+    time: float
+
+
+@dataclass(frozen=True)
 class ReportData:
     """Everything a report shows.  What is empty is left out of the page.
 
@@ -113,6 +125,7 @@ class ReportData:
         starts, horizons: of a search that had several.
         results: (title, text) of what was found in forms that can be copied.
         parameters, expectations, terms, experiments: rows of the tables.
+        joints: how well rigid joints hold.
         correlation: of the errors of the parameters.
         residuals: rows of the table of residuals; residual_curves: charts below it.
         notes: warnings to read, one sentence each.
@@ -134,6 +147,7 @@ class ReportData:
     expectations: Sequence[ExpectationRow] = ()
     terms: Sequence[TermRow] = ()
     experiments: Sequence[ExperimentRow] = ()
+    joints: Sequence[JointErrorRow] = ()
     correlation: Correlation | None = None
     residuals: Sequence[ResidualRow] = ()
     residual_curves: Sequence[Curve] = ()
@@ -161,6 +175,7 @@ def report_html(data: ReportData) -> str:
         _terms(data.terms),
         correlation_section(data.correlation),
         _experiments(data.experiments),
+        _joints(data.joints),
         residual_section(data.residuals, len(data.curves), len(data.residual_curves)),
         _facts(data.facts),
     ]
@@ -328,6 +343,23 @@ def _experiments(rows: Sequence[ExperimentRow]) -> str:
     if not any(row.measures for row in rows):
         head, lines = head[:3], [line[:3] for line in lines]
     return section("Experiments", table(head, lines))
+
+
+def _joints(rows: Sequence[JointErrorRow]) -> str:
+    if not rows:
+        return ""
+    lines = [
+        [
+            escape(row.experiment),
+            *(escape(quantity(value, "m", 3)) for value in row.distances),
+            *(escape(quantity(value, "rad", 3)) for value in row.angles),
+            f"<code>{escape(row.worst)}</code>",
+            escape(quantity(row.time, "s", 3)),
+        ]
+        for row in rows
+    ]
+    head = ["Experiment", "#Apart, largest", "#rms", "#Turned, largest", "#rms", "Worst joint", "#At"]
+    return section("Errors of rigid joints", table(head, lines))
 
 
 def _facts(facts: Sequence[tuple[str, str]]) -> str:

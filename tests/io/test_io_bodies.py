@@ -250,8 +250,10 @@ def test_models_say_where_their_joints_are():
     model = linked()
     marks = joint_marks(model, rigid_bodies(model))
     x, bodies = marks.at(model.body_q.numpy()), marks.bodies
-    ((a, b),) = marks.segments
+    (c, d), (a, b) = sorted(marks.segments.tolist(), key=lambda ends: tuple(bodies[ends]))
     assert (bodies[a], bodies[b]) == (1, 2)
+    assert (bodies[c], bodies[d]) == (0, 0)  # the hinge is beside its arm: a line to the centre of mass
+    np.testing.assert_allclose(x[c], [0, 0, 0.3], atol=1e-9)
     np.testing.assert_allclose(x[[a, b]], [[1.1, 0, 0.1], [2, 0, 0]], atol=1e-9)
     of = {k: x[np.unique(marks.triangles)][bodies[np.unique(marks.triangles)] == k] for k in (0, 1)}
     hinge, wrist = of[0], of[1]
@@ -270,7 +272,7 @@ def test_all_worlds_are_drawn():
     rigid = rigid_bodies(model)
     assert sorted(np.unique(np.concatenate([r.bodies for r in rigid])).tolist()) == list(range(-1, 10))
     marks = joint_marks(model, rigid)
-    assert len(marks.segments) == 2 and np.unique(marks.bodies).tolist() == [0, 1, 2, 3, 4, 5]
+    assert len(marks.segments) == 4 and np.unique(marks.bodies).tolist() == [0, 1, 2, 3, 4, 5]
     assert body_labels(model)[:4] == ["arm.0", "arm.1", "hand.0", "hand.1"]
 
 

@@ -5,6 +5,7 @@ import pytest
 from problem_scenes import write_scene
 
 import sim
+from sim.identify.assess.uncertainty import estimate
 from sim.identify.report.rigid import rigid_bodies
 from sim.scene import SceneError
 
@@ -85,7 +86,93 @@ def test_all_that_is_wrong_at_once(tmp_path):
     with pytest.raises(SceneError) as error:
         sim.load_scene(write_scene(tmp_path, text.replace("-0.2", "0.2"))).build()
     paths = [p.path.removeprefix("objects.hammer.body") for p in error.value.problems]
-    assert paths == ["", ".shapes.head.friction", ".shapes.head.restitution"]
-    assert "nothing gives it a mass" in str(error.value) and "has no effect yet" in str(error.value)
+    assert paths == [""] and "nothing gives it a mass" in str(error.value)
+    held = TUMBLING.partition("loss:")[0].replace("      sites:", "      mass: 0\n      sites:")
+    with pytest.raises(SceneError, match="`mass: 0` holds a body"):
+        sim.load_scene(write_scene(tmp_path, held)).build()
     with pytest.raises(SceneError, match="`mass` and `density` exclude each other"):
         sim.load_scene(write_scene(tmp_path, TUMBLING.replace("mass: 0.7", "mass: 0.7, density: 100")))
+
+
+GIVEN = TUMBLING.partition("parameters:")[0].replace("      sites", "      mass: 1.5\n      com: [0.1, 0, 0.02]\n"
+    "      inertia: [0.01, 0.02, 0.025, 1e-3, 2e-3, -1e-3]\n      sites") + """parameters:
+  inertia: {of: objects.hammer.body.inertia}
+  com: {of: objects.hammer.body.com}
+  mass: {of: objects.hammer.body.mass}
+"""  # fmt: skip
+
+
+def test_inertia_stays_physical(tmp_path):
+    problem = sim.load_scene(write_scene(tmp_path, GIVEN)).build(dtype=sim.float64)
+    kinds = {p.name: p.transform.name for p in problem.sought}
+    assert kinds == {"inertia": "log-cholesky", "com": "none", "mass": "log"}
+    assert problem.sought[0].labels == [f"inertia.{key}" for key in ("xx", "yy", "zz", "xy", "xz", "yz")]
+    x = problem.start
+    assert problem.physical(x)["inertia"] == pytest.approx([0.01, 0.02, 0.025, 1e-3, 2e-3, -1e-3])
+    _, gradient = problem.value_and_grad(x)
+    for i in range(x.size):
+        ends = [problem.value(x + step * np.eye(x.size)[i]) for step in (1e-5, -1e-5)]
+        assert gradient[i] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5, abs=1e-8), i
+    again = sim.load_scene(write_scene(tmp_path, problem.description.resolved)).build()
+    assert {p.name: p.transform.name for p in again.sought} == kinds
+
+
+@pytest.mark.parametrize("old, new, said", [
+    ("inertia}", "inertia, transform: log}", "`log` of an inertia"),
+    ("inertia}", "inertia, bounds: [0, 1]}", "bounds of an inertia"),
+    ("com}", "com, transform: log-cholesky}", "`log-cholesky` is for the inertia of a body as a whole"),
+    ("inertia}", "inertia.2, bounds: [0.02, 0.04]}", "alone may become what no body has"),
+    ("inertia}", "inertia.0}", "seek `objects.hammer.body.inertia` as a whole"),
+])  # fmt: skip
+def test_inertia_that_could_become_none(tmp_path, old, new, said):
+    assert GIVEN.count(old) == 1
+    with pytest.raises(SceneError, match=said):
+        sim.load_scene(write_scene(tmp_path, GIVEN.replace(old, new)))
+    sim.load_scene(write_scene(tmp_path, GIVEN.replace("inertia}", "inertia.2, bounds: [0.02, 0.028]}")))
+
+
+SWUNG = """
+format: 2
+time: {duration: 1.0, fps: 50, substeps: 10}
+solver: {xpbd: {direct: [pivot]}}
+objects:
+  body:
+    body: {mass: 2, inertia: INERTIA, com: COM, sites: {a: [0.3, 0, 0], b: [0, 0.3, 0], c: [0, 0, -0.4]}}
+    spin: [4, 2, 6]
+joints:
+  pivot: {ball: {}, child: body, at: [0, 0, 0]}
+markers:
+  dots: {on: body, where: {all: true}}
+"""
+SOUGHT = """
+experiments:
+  main: {target: {file: rec.csv, noise: 1 mm, markers: {dots: [a, b, c]}}}
+loss: [{match: dots}]
+parameters:
+  inertia: {of: objects.body.body.inertia}
+  com: {of: objects.body.body.com}
+optimize: {gauss_newton: {iterations: 20}}
+"""
+
+
+@pytest.mark.slow
+def test_inertia_is_found_within_its_standard_errors(tmp_path):
+    """A body on a ball joint, three markers with noise of 1 mm: all six numbers, from a sphere as the start."""
+    inertia, com = [0.05, 0.06, 0.03, 0.004, -0.006, 0.003], [0.05, 0.1, -0.2]
+    text = SWUNG.replace("INERTIA", str(inertia)).replace("COM", str(com))
+    there = sim.load_scene(write_scene(tmp_path, text)).build().simulate()["main"]
+    rng = np.random.default_rng(20261123)
+    places = np.concatenate([there.start[None], there.positions])
+    seen = places + 1e-3 * rng.normal(size=places.shape)
+    names = ",".join(f"{marker}.{axis}" for marker in "abc" for axis in "xyz")
+    rows = [",".join(map(str, (t, *x.ravel()))) for t, x in zip([0.0, *there.times], seen, strict=True)]
+    (tmp_path / "rec.csv").write_text("\n".join([f"time,{names}", *rows]))
+    start = SWUNG.replace("INERTIA", "[0.08, 0.08, 0.08, 0, 0, 0]").replace("COM", "[0.04, 0.08, -0.18]")
+    problem = sim.load_scene(write_scene(tmp_path, start + SOUGHT)).build()
+    found = problem.optimize()
+    known = estimate(problem, found.search.x, problem.simulate(found.search.x))
+    for name, true in (("inertia", inertia), ("com", com)):
+        error = known.errors[name]
+        assert (error > 0).all() and (error < 0.02 * np.abs(true).max()).all(), name
+        assert (np.abs(found.parameters[name] - true) < 4 * error).all(), name
+    assert found.loss < 1.2

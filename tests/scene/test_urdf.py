@@ -125,10 +125,10 @@ def test_names_become_names_of_the_scene(tmp_path):
 
 
 def test_everything_that_a_scene_cannot_have_at_once(tmp_path):
-    box = '<collision><geometry><box size="1 1 1"/></geometry></collision>'
+    pill = '<collision><geometry><capsule radius="1"/></geometry></collision>'
     parts = (
         link("base", mass=""),
-        link("a", box),
+        link("a", pill),
         link("b", mass="-1"),
         link("c", inertia=INERTIA.replace('"4"', '"6"')),
         link("d", inertia=INERTIA.replace('"2"', '"-2"')),
@@ -146,7 +146,7 @@ def test_everything_that_a_scene_cannot_have_at_once(tmp_path):
     problems = refused(tmp_path, *parts)
     said = [(p.mark.line, p.what) for p in problems]
     for line, words in (
-        (3, "a shape for collisions"), (4, "a mass of -1 kg"), (5, "no body has one larger"), (6, "moment of -2"),
+        (3, "a `collision` with `capsule`"), (4, "a mass of -1 kg"), (5, "no body has one larger"), (6, "moment of -2"),
         (8, "`value`: `1e` is not a number"), (9, "a `planar` joint"), (10, "a `floating` joint"),
         (11, "it mimics `jd`"), (12, "without `limit`"), (13, "an axis of length 0"), (14, "limits -4 to 4 of"),
         (15, "the transmission `gear`"), (16, "the element `gazebo`"),
@@ -163,10 +163,10 @@ def test_what_is_left_out_at_the_users_word(tmp_path):
         joint("turn", "revolute", "base", "arm", '<limit lower="-4" upper="4" effort="0" velocity="7"/>'),
         '<transmission name="gear"/><ros2_control name="x"/>',
     )
-    found = imported(tmp_path, *parts, drop=("collision", "transmission", "extension", "wide-limits"))
+    found = imported(tmp_path, *parts, drop=("collision", "visual", "transmission", "extension", "wide-limits"))
     for words in (
-        "a shape for collisions (lines 2, 2)",
-        "visual (1)",
+        "a `collision` (lines 2, 2)",
+        "a `visual` (line 2)",
         "`turn` 7 rad/s",
         "the transmission `gear`",
         "ros2_control",
@@ -245,6 +245,67 @@ def test_spoilt_files_are_refused_or_make_a_scene(tmp_path):
         sim.load_scene(tmp_path / "spoilt.yaml")
         made += 1
     assert 5 < made < 55
+
+
+WEDGE = "v 0 0 0\nv 60 0 0\nv 0 50 0\nv 0 0 40\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
+QUARTER = "1.5707963267948966"
+
+
+def form(tag, geometry, origin="", name=""):
+    named = f' name="{name}"' if name else ""
+    return f"<{tag}{named}>{origin}<geometry>{geometry}</geometry></{tag}>"
+
+
+def test_visuals_and_collisions(tmp_path):
+    meshes = tmp_path / "packages" / "gripper" / "meshes"
+    meshes.mkdir(parents=True)
+    (meshes / "wedge.obj").write_text(WEDGE)
+    mesh = '<mesh filename="package://gripper/meshes/wedge.obj" scale="0.001 0.001 0.001"/>'
+    parts = (
+        link("base", form("visual", '<cylinder radius="0.1" length="0.5"/>', name="foot"), mass=""),
+        link("arm", form("visual", mesh) + form("collision", '<box size="0.2 0.4 0.6"/>') + form(
+            "collision", '<sphere radius="0.3"/>', f'<origin xyz="1 0 0" rpy="0 0 {QUARTER}"/>')),
+        link("tip", form("visual", '<cylinder radius="0.1" length="0.5"/>', f'<origin rpy="{QUARTER} 0 0"/>'), mass=""),
+        joint("turn", "continuous", "base", "arm", origin="0 0 1"),
+        f'<joint name="end" type="fixed"><parent link="arm"/><child link="tip"/>'
+        f'<origin xyz="2 0 0" rpy="0 0 {QUARTER}"/></joint>',
+    )  # fmt: skip
+    (problem,) = refused(tmp_path, *parts)
+    assert "package://gripper" in problem.what and "--packages" in problem.hint and "--drop visual" in problem.hint
+    packages = [tmp_path / "packages"]
+    data = scene(tmp_path, *parts, packages=packages)
+    assert data["objects"]["base"]["body"]["mass"] == 0
+    assert data["objects"]["base"]["body"]["visuals"]["foot"]["cylinder"] == {"radius": 0.1, "half_height": 0.25}
+    arm = data["objects"]["arm"]["body"]
+    assert arm["shapes"]["collision"]["box"]["half"] == [0.1, 0.2, 0.3]
+    assert arm["shapes"]["collision_1"]["at"] == [1, 0, 0]
+    np.testing.assert_allclose(arm["shapes"]["collision_1"]["turn"], [0, 0, np.pi / 2])
+    assert arm["visuals"]["visual"]["mesh"]["file"] == "packages/gripper/meshes/wedge.obj"
+    # the tip's z axis is turned to -y by its visual, to x by its joint
+    tip = arm["visuals"]["tip_visual"]
+    np.testing.assert_allclose(tip["at"], [2, 0, 0], atol=1e-15)
+    axis = sim.quat_rotate(sim.quat_from_rotation_vector(sim.vec3d(*tip["turn"])), sim.vec3d(0, 0, 1))
+    np.testing.assert_allclose(axis, [1, 0, 0], atol=1e-12)
+    model = sim.load_scene(tmp_path / "robot.yaml").build(dtype=sim.float64).model
+    assert model.shape_label == ["arm.collision", "arm.collision_1"] and len(model.visuals) == 3
+    assert model.body_mass.numpy().tolist() == [0, 2]  # shapes of a robot weigh nothing
+    mesh_form = next(v for v in model.visuals if len(v.surface()[0]) == 4)
+    assert mesh_form.surface()[0].max() == pytest.approx(0.06)
+
+
+@pytest.mark.parametrize("geometry, said", [
+    ('<mesh filename="no.obj"/>', "there is no file `no.obj`"),
+    ('<mesh filename="robot.urdf"/>', "scenes read .obj"),
+    ('<mesh filename="http://x/y.obj"/>', "is no file"),
+    ('<mesh filename="wedge.obj" scale="1 -1 1"/>', "the scales 1, -1, 1"),
+    ('<sphere radius="0"/>', "size is not positive"),
+    ("<box/>", "no `size`"),
+    ("", "no geometry"),
+])  # fmt: skip
+def test_forms_that_a_scene_cannot_have(tmp_path, geometry, said):
+    (tmp_path / "wedge.obj").write_text(WEDGE)
+    (problem,) = refused(tmp_path, link("a", form("visual", geometry)))
+    assert said in problem.what and problem.mark.line == 2
 
 
 def test_the_verb(tmp_path, capsys):

@@ -26,6 +26,7 @@ def show_result(result: Mapping[str, Any], folder: Path) -> None:
     if result["horizons"]:
         print_horizons(result["horizons"])
     _show_measures(result)
+    _show_joints(result)
     if result["expect"]:
         print_columns(
             "expected",
@@ -100,6 +101,20 @@ def _show_measures(result: Mapping[str, Any]) -> None:
             ("measured", lambda row: number_text(row[2]["measured"])),
             ("unit", lambda row: row[2]["unit"]),
             ("error", lambda row: "-" if row[2]["error"] is None else f"{row[2]['error']:+.1%}"),
+        )
+
+
+def _show_joints(result: Mapping[str, Any]) -> None:
+    """How far rigid joints come apart, largest (root mean square)."""
+    if result.get("joints"):
+        print_columns(
+            "errors of rigid joints, largest (rms)",
+            result["joints"].items(),
+            ("", lambda row: row[0]),
+            ("apart [m]", lambda row: f"{row[1]['max_distance']:.2g} ({row[1]['rms_distance']:.2g})"),
+            ("turned [rad]", lambda row: f"{row[1]['max_angle']:.2g} ({row[1]['rms_angle']:.2g})"),
+            ("worst", lambda row: row[1]["worst"]),
+            ("at [s]", lambda row: f"{row[1]['time']:.4g}"),
         )
 
 

@@ -19,6 +19,7 @@ from sim.identify.numerics.residuals import residuals_of_steps
 from sim.identify.problem import Problem
 from sim.identify.run import OK
 from sim.io import to_json
+from sim.model.counts import model_counts
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -40,6 +41,9 @@ def _run(options: argparse.Namespace) -> int:
     print_columns("points", facts["points"].items(), ("", lambda row: row[0]), ("count", lambda row: str(row[1])))
     if facts["bodies"]:
         print_columns("bodies", facts["bodies"].items(), ("", lambda row: row[0]), ("count", lambda row: str(row[1])))
+    if facts["joints"]:
+        print_columns("joints", facts["joints"].items(), ("", lambda row: row[0]), ("kind", lambda row: row[1]))
+    print(", ".join(f"{name} {count}" for name, count in facts["counts"].items()))
     print_columns(
         "experiments",
         facts["experiments"].items(),
@@ -130,6 +134,8 @@ def describe(problem: Problem) -> dict[str, Any]:
         "scene": problem.description.name,
         "points": points,
         "bodies": {name: group.count for name, group in model.bodies.items()},
+        "joints": {label: joint.kind for label, joint in model.joints.items()},
+        "counts": model_counts(model),
         "constraints": {name: {"count": s.count, "colors": s.color_count} for name, s in model.constraint_sets.items()},
         "experiments": {e.name: {
             "frames": e.schedule.frames, "steps": e.schedule.steps, "dt": e.schedule.dt,

@@ -27,11 +27,18 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="leave out what a scene cannot have; may be repeated: "
         + "; ".join(f"{name}: {what}" for name, what in DROPPABLE.items()),
     )
+    parser.add_argument(
+        "--packages", type=Path, action="append", default=[], metavar="FOLDER",
+        help="where packages of meshes (package://) are; may be repeated",
+    )  # fmt: skip
     parser.add_argument("--free", action="store_true", help="the root is not bolted to the world")
 
 
 def _run(options: argparse.Namespace) -> int:
-    imported = import_urdf(options.robot, options.pose, options.drop, options.free)
+    imported = import_urdf(
+        options.robot, options.pose, options.drop, options.free, options.packages,
+        None if options.out is None else options.out.parent,
+    )  # fmt: skip
     if options.out is not None:
         write_atomically(options.out, imported.text)
     if options.json:

@@ -126,8 +126,12 @@ def assess(problem: Problem, found: Linearised) -> Uncertainty:
         d[lost] = np.inf
         d[~free] = np.nan
     largest = np.maximum(*deviations)
-    errors, own, actual = (_physical(problem, x, d) for d in (largest, *deviations))
-    correlation = _correlation(covariance[0], free & ~lost)
+    own, actual = (_physical(problem, x, c, d) for c, d in zip(covariance, deviations, strict=True))
+    errors = {name: np.maximum(own[name], actual[name]) for name in own}
+    # of values, as they are named: of inertia none of them is one coordinate's
+    slopes = _slopes(problem, x)
+    known_values = np.isfinite(np.concatenate([np.zeros(0), *(error.ravel() for error in errors.values())]))
+    correlation = _correlation(slopes @ covariance[0] @ slopes.T, known_values)
     unseen = free & ~(np.diagonal(matrix) > 0)
     known = np.isfinite(largest) & (largest > 0)
     away = float(np.max(np.abs(inverse @ found.descent)[known] / largest[known], initial=0.0))
@@ -202,16 +206,28 @@ def inverse_among(matrix: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def _correlation(covariance: np.ndarray, known: np.ndarray) -> np.ndarray:
-    deviation = np.sqrt(np.where(known, np.diagonal(covariance), np.nan))
+    variance = np.diagonal(covariance)
+    deviation = np.sqrt(np.where(known & (variance > 0), variance, np.nan))
     return covariance / np.outer(deviation, deviation)
 
 
-def _physical(problem: Problem, x: np.ndarray, deviation: np.ndarray) -> dict[str, np.ndarray]:
-    """Standard errors of physical values, from those of the coordinates (n,): to first order."""
+def _physical(problem: Problem, x: np.ndarray, covariance: np.ndarray, deviation: np.ndarray) -> dict[str, np.ndarray]:
+    """Standard errors of physical values, from covariance and standard errors (n,) of the coordinates: to first
+    order."""
     out = {}
     for name, part in problem.space.slices.items():
-        shape = problem.space.shapes[name]
-        out[name] = problem.space.transforms[name].pull_back(x[part].reshape(shape), deviation[part].reshape(shape))
+        u = x[part].reshape(problem.space.shapes[name])
+        out[name] = problem.space.transforms[name].errors(u, covariance[part, part], deviation[part])
+    return out
+
+
+def _slopes(problem: Problem, x: np.ndarray) -> np.ndarray:
+    """d values / d coordinates (n, n)."""
+    out = np.zeros((x.size, x.size))
+    for name, part in problem.space.slices.items():
+        u, unit = x[part].reshape(problem.space.shapes[name]), np.eye(part.stop - part.start)
+        forward = problem.space.transforms[name].push_forward
+        out[part, part] = np.transpose([forward(u, row.reshape(u.shape)).ravel() for row in unit])
     return out
 
 
@@ -228,8 +244,7 @@ def _measures(
         for parameter, part in problem.space.slices.items():
             shape = problem.space.shapes[parameter]
             u = found.x[part].reshape(shape)
-            rate = problem.space.transforms[parameter].pull_back(u, np.ones(shape))
-            by_value[parameter] = np.divide(slope[part].reshape(shape), rate, out=np.zeros(shape), where=rate != 0)
+            by_value[parameter] = problem.space.transforms[parameter].per_physical(u, slope[part].reshape(shape))
         out[name] = (error, by_value)
     return out
 
@@ -314,10 +329,10 @@ def _together(
     """That only one change of several parameters at once is hardly told, and which one."""
     space = problem.space
     values = np.concatenate([np.ravel(value) for value in space.unpack(x).values()])
-    slopes = np.concatenate([np.ravel(s) for s in _physical(problem, x, np.ones(x.size)).values()])
     first = max(members, key=lambda k: largest[k])
     # how the others go along with it: regression on the one that is known least
-    moved = {k: correlation[k, first] * largest[k] / largest[first] * slopes[k] for k in members}
+    sizes = np.sqrt(np.sum((_slopes(problem, x) * np.where(np.isfinite(largest), largest, 0.0)) ** 2, axis=1))
+    moved = correlation[:, first] * sizes / largest[first]
     shares = [moved[k] / values[k] if values[k] else math.nan for k in members]
     known = [abs(s) for s in shares if math.isfinite(s)]
     listed = ", ".join(f"`{names[k]}`" for k in members)
@@ -361,4 +376,6 @@ def _span(problem: Problem, name: str, deviation: float) -> str:
     if parameter.transform.name == "log":
         factor = math.exp(min(deviation * float(np.max(parameter.transform.scale)), 300.0))
         return f"its standard error is a factor of {factor:.2g}"
+    if parameter.transform.name == "log-cholesky":
+        return f"a coordinate of the inertia has a standard error of {deviation:.2g} (1 is a factor of e)"
     return f"its standard error is {deviation:.2g} times its scale"

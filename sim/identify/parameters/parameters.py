@@ -9,6 +9,9 @@ import numpy as np
 
 from sim.identify.parameters.transforms import Transform
 
+COMPONENTS = {3: ("x", "y", "z"), 6: ("xx", "yy", "zz", "xy", "xz", "yz")}
+"""Names of the components of values of several numbers, by how many they are."""
+
 
 @dataclass(frozen=True, eq=False)
 class Binding:
@@ -68,17 +71,19 @@ class Parameter:
 
     @property
     def labels(self) -> list[str]:
-        """Names of its numbers, in its array's order: `v.x` of vectors, `k[a]` by experiment, `k[3]` by element."""
+        """Names of its numbers, in its array's order: `v.x` of vectors, `I.xy` of inertia, `k[a]` by experiment, `k[3]`
+        by element."""
         shape = np.shape(self.start)
         own = shape[1:] if self.experiments else shape
-        vector = bool(own) and own[-1] == 3 and (len(own) > 1 or self.per not in ("element", "point"))
+        components = COMPONENTS.get(own[-1], ()) if own else ()
+        vector = bool(components) and (len(own) > 1 or self.per not in ("element", "point"))
         out = []
         for index in np.ndindex(*shape):
             words: list[str] = [str(i) for i in (index[:-1] if vector else index)]
             if self.experiments:
                 words[0] = self.experiments[index[0]]
             out.append(
-                self.name + (f"[{', '.join(words)}]" if words else "") + (f".{'xyz'[index[-1]]}" if vector else "")
+                self.name + (f"[{', '.join(words)}]" if words else "") + (f".{components[index[-1]]}" if vector else "")
             )
         return out
 

@@ -13,6 +13,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sim.identify.parameters.log_cholesky import coordinates_of, inertia_jacobian, inertia_of, is_physical
+
 INSIDE = 0.01
 """How far a start on a bound is moved inside: the share of the range."""
 
@@ -50,6 +52,20 @@ class Transform:
         """d loss / d u from d loss / d p (chain rule)."""
         slope = self._slope(np.asarray(u, dtype=np.float64) * self.scale) * self.scale
         return np.asarray(gradient, dtype=np.float64) * slope
+
+    def push_forward(self, u: Any, change: Any) -> np.ndarray:
+        """The change of p by a small change of u."""
+        return self.pull_back(u, change)  # number by number, one is the other
+
+    def errors(self, u: Any, covariance: np.ndarray, deviations: np.ndarray) -> np.ndarray:
+        """Standard errors of physical values, to first order.  covariance (n, n) and deviations (n,) of the
+        coordinates u, of any shape, in their order; a deviation may be infinite (not known) or nan (held)."""
+        return self.pull_back(u, deviations.reshape(np.shape(u)))
+
+    def per_physical(self, u: Any, slope: np.ndarray) -> np.ndarray:
+        """d number / d p from d number / d u; 0 where p stands still."""
+        rate = self.pull_back(u, np.ones(np.shape(u)))
+        return np.divide(slope, rate, out=np.zeros(np.shape(u)), where=rate != 0)
 
     def coordinate_bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper bound of u."""
@@ -171,24 +187,104 @@ class LogitTransform(Transform):
         return (self.upper - self.lower) * _sigmoid(v) * _sigmoid(-v)
 
 
+class LogCholeskyTransform(Transform):
+    """Inertia of a body, (..., 3) or (..., 6), in the coordinates of `log_cholesky`: physical whatever they are.
+
+    start: what random starts are drawn around.
+    """
+
+    name = "log-cholesky"
+
+    def __init__(self, start: Any, scale: Any = 1.0):
+        super().__init__(scale=scale)
+        self.check(start, "the start")
+        self._middle = self.to_coordinates(start)
+
+    def coordinate_bounds(self) -> tuple[np.ndarray, np.ndarray]:
+        """Open on both sides."""
+        return self.lower, self.upper
+
+    def off_the_bounds(self, p: Any) -> np.ndarray:
+        """As they are: there are none."""
+        return np.asarray(p, dtype=np.float64)
+
+    def check(self, p: Any, name: str) -> None:
+        """Refuse inertia that no body has."""
+        values = np.asarray(p, dtype=np.float64)
+        if values.ndim == 0 or values.shape[-1] not in (3, 6):
+            raise ValueError(f"{name} = {_show(p)}: transform log-cholesky is for an inertia of 3 or 6 numbers")
+        for row in _rows(values):
+            if not is_physical(row):
+                raise ValueError(f"{name} = {_show(row)}: no body with an extent along every axis has this inertia")
+
+    def sample(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        """Random inertia: coordinates within one of those of the start."""
+        return self.to_physical(self._middle + rng.uniform(-1.0, 1.0, size=shape))
+
+    def pull_back(self, u: Any, gradient: Any) -> np.ndarray:
+        """d loss / d u from d loss / d p: J' g."""
+        given = np.asarray(gradient, dtype=np.float64)
+        return np.asarray(self._jacobian(u).T @ given.ravel()).reshape(given.shape)
+
+    def push_forward(self, u: Any, change: Any) -> np.ndarray:
+        """The change of p by a small change of u: J du."""
+        given = np.asarray(change, dtype=np.float64)
+        return np.asarray(self._jacobian(u) @ given.ravel()).reshape(given.shape)
+
+    def errors(self, u: Any, covariance: np.ndarray, deviations: np.ndarray) -> np.ndarray:
+        """See `Transform`: from the diagonal of J C J'."""
+        jacobian, known = self._jacobian(u), np.isfinite(deviations)
+        own = jacobian[:, known]
+        out = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", own, covariance[np.ix_(known, known)], own), 0.0))
+        out[(jacobian[:, ~known] != 0.0).any(axis=1)] = np.inf
+        return np.asarray(out).reshape(np.shape(u))
+
+    def per_physical(self, u: Any, slope: np.ndarray) -> np.ndarray:
+        """See `Transform`: J'^-1 slope."""
+        return np.asarray(np.linalg.solve(self._jacobian(u).T, slope.ravel())).reshape(slope.shape)
+
+    def _forward(self, p: np.ndarray) -> np.ndarray:
+        return np.array([coordinates_of(row) for row in _rows(p)]).reshape(p.shape)
+
+    def _back(self, v: np.ndarray) -> np.ndarray:
+        return np.array([inertia_of(row) for row in _rows(v)]).reshape(v.shape)
+
+    def _jacobian(self, u: Any) -> np.ndarray:
+        """d p / d u (n, n), of flat values."""
+        rows = _rows(np.asarray(u, dtype=np.float64) * self.scale)
+        width = rows.shape[1]
+        out = np.zeros((rows.size, rows.size))
+        for k, row in enumerate(rows):
+            part = slice(k * width, (k + 1) * width)
+            out[part, part] = inertia_jacobian(row)
+        return out * self.scale
+
+
+def _rows(values: np.ndarray) -> np.ndarray:
+    return values.reshape(-1, values.shape[-1])
+
+
 TRANSFORMS: dict[str, type[Transform]] = {t.name: t for t in (Transform, LogTransform, LogitTransform)}
-"""The names that a scene may write."""
+"""Those that go number by number, by the names that a scene may write; `log-cholesky` is for inertia as a whole."""
 
 
 def make_transform(kind: str, start: Any, bounds: tuple[Any, Any] | None = None, scale: Any = None) -> Transform:
     """The transform that a scene asks for.
 
-    kind: "none", "log" or "logit".  start: physical start.  bounds: (lower, upper), None = open.
-    scale: length of a unit step; by default 1 for log and logit, and for "none" the size of the start (of the range
+    kind: "none", "log", "logit" or "log-cholesky".  start: physical start.  bounds: (lower, upper), None = open.
+    scale: length of a unit step; by default 1 but for "none", and for "none" the size of the start (of the range
     between the bounds, if it starts at 0).
     """
-    if kind not in TRANSFORMS:
-        near = difflib.get_close_matches(str(kind), TRANSFORMS, n=1)
-        instead = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(TRANSFORMS)}"
+    known = [*TRANSFORMS, LogCholeskyTransform.name]
+    if kind not in known:
+        near = difflib.get_close_matches(str(kind), known, n=1)
+        instead = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(known)}"
         raise ValueError(f"unknown transform {kind!r}: {instead}")
     lower, upper = (None, None) if bounds is None else bounds
     if scale is None:
         scale = 1.0 if kind != "none" else _typical_size(start, lower, upper)
+    if kind == LogCholeskyTransform.name:
+        return LogCholeskyTransform(start, scale)
     return TRANSFORMS[kind](lower, upper, scale)
 
 

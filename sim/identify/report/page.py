@@ -21,6 +21,7 @@ from sim.io import (
     ExpectationRow,
     ExperimentRow,
     HorizonRow,
+    JointErrorRow,
     MeasureRow,
     ParameterRow,
     ReportData,
@@ -30,6 +31,7 @@ from sim.io import (
     found_text,
 )
 from sim.io.html import format_number
+from sim.model.counts import model_counts
 
 MOST_SHOWN, MOST_LINES = 6, 4
 """Parameters in the head of the page, and numbers of one that have a line each in its chart."""
@@ -58,6 +60,7 @@ def report_data(
         expectations=[_expectation(problem, row) for row in result["expect"]],
         terms=_terms(result, log),
         experiments=[_experiment(name, e) for name, e in result["experiments"].items()],
+        joints=[_joints(name, row) for name, row in result.get("joints", {}).items()],
         correlation=_correlation(result), residuals=_residuals(result, misfit),
         residual_curves=[Curve(f"{m.experiment}: {m.markers}, rms", m.times.tolist(), (1e3 * m.by_frame).tolist(), "mm",
                                reference=1e3 * np.sqrt(3.0) * m.noise, over="s") for m in misfit if len(m.times) > 1],
@@ -220,6 +223,11 @@ def _experiment(name: str, entry: Mapping[str, Any]) -> ExperimentRow:
     return ExperimentRow(name, entry["use"], entry["loss"], measures)
 
 
+def _joints(name: str, row: Mapping[str, Any]) -> JointErrorRow:
+    distances, angles = (tuple(row[f"{how}_{what}"] for how in ("max", "rms")) for what in ("distance", "angle"))
+    return JointErrorRow(name, distances, angles, row["worst"], row["time"])
+
+
 def _facts(problem: Problem, result: Mapping[str, Any]) -> list[tuple[str, str]]:
     schedule = problem.experiments[0].schedule
     sets = ", ".join(
@@ -231,7 +239,7 @@ def _facts(problem: Problem, result: Mapping[str, Any]) -> list[tuple[str, str]]
         ("started", result["started"].replace("T", " ").replace("+00:00", " UTC")),
         ("wall time", _seconds(result["wall_s"])),
         ("points", f"{problem.model.particle_count}"),
-        *([("bodies", f"{problem.model.body_count}")] if problem.model.body_count else []),
+        *[(name, f"{count}") for name, count in model_counts(problem.model).items() if name != "points"],
         ("constraints", sets or "none"),
         ("steps", f"{schedule.steps} of {schedule.dt:.4g} s"),
         ("device", f"{result['device']}, {result['dtype']}"),

@@ -10,7 +10,7 @@ import numpy as np
 from sim.core.runtime.arrays.array import array
 from sim.geometry import rotated
 from sim.io import Rigid
-from sim.model import BodyGroup, ConstraintSet, Model
+from sim.model import BodyGroup, CollisionShape, ConstraintSet, Model
 from sim.model.visuals import (
     BoxForm,
     CapsuleForm,
@@ -26,6 +26,9 @@ from sim.model.visuals import (
 LEAST_MARK, LARGEST_MARK, PROTRUDING = 0.1, 0.35, 1.25
 """Of the radius of a joint's mark: parts of half of the length of its body, and of half of the thickness, where this
 lies between them."""
+
+BESIDE = 0.05
+"""A joint is beside its body from this part of the body's diagonal on."""
 
 SIDES = {40: 24, 400: 12}
 """How round things are drawn, where there are at most so many bodies; beyond, with `FEWEST` sides."""
@@ -44,7 +47,7 @@ ALONG_X = np.array([[0.0, 0, 1], [1, 0, 0], [0, 1, 0]])
 
 def rigid_bodies(model: Model) -> list[Rigid]:
     """What is drawn on the bodies of each object, and what stands in the world: visuals, else shapes, else a body of
-    equal inertia.  Planes, and balls that particles touch, are no bodies."""
+    equal inertia.  Planes, and balls in the world, have pictures of their own."""
     seen: dict[int, list[Surface]] = {}
     for visual in model.visuals:
         seen.setdefault(visual.body, []).append(visual.surface(_sides(model)))
@@ -58,14 +61,17 @@ def rigid_bodies(model: Model) -> list[Rigid]:
     return [*out, _surfaces("world", [(-1, s) for s in seen[-1]])] if -1 in seen else out
 
 
+def solid_shapes(model: Model) -> list[CollisionShape]:
+    """Those that are drawn as bodies."""
+    return [s for s in model.shapes if s.kind != "plane" and (s.kind != "sphere" or s.bodies[0] >= 0)]
+
+
 def _shapes(model: Model, drawn: set[int]) -> list[Visual]:
-    """Shapes as they are now, of bodies on which nothing is `drawn`, and those in the world that particles go
-    through."""
+    """Shapes as they are now, of bodies on which nothing is `drawn`, and of the world."""
     poses, scales = _host(model.shape_transform), _host(model.shape_scale)
     return [
         Visual(int(body), poses[k], form_of(shape.kind, scales[k], shape.surface))
-        for shape in model.shapes
-        if shape.kind != "plane" and shape.points is None
+        for shape in solid_shapes(model)
         for k, body in zip(shape.numbers.tolist(), shape.bodies, strict=True)
         if body < 0 or body not in drawn
     ]
@@ -82,8 +88,10 @@ def body_labels(model: Model) -> list[str]:
 
 def joint_marks(model: Model, rigid: Sequence[Rigid]) -> Rigid | None:
     """Places and axes of the joints between bodies, of a size that fits what is drawn of them; a line where the
-    distance of two of their points is kept.  None without any."""
-    sizes = _mark_sizes(model.body_count, rigid)
+    distance of two of their points is kept, and from a joint beside its body to the centre of mass of this.  None
+    without any."""
+    low, high = _extents(model.body_count, rigid)
+    sizes, com = _mark_sizes(low, high), _host(model.body_com)
     parts, links = [], []
     for s in model.constraint_sets.values():
         if s.slots.only_particles or s.slots.particles or s.constraint.points != 2:
@@ -93,6 +101,12 @@ def joint_marks(model: Model, rigid: Sequence[Rigid]) -> Rigid | None:
             links.append((first, second))
         elif form := MARKS.get(s.constraint.name):
             shape, triangles = form.surface(_sides(model))
+            for j, (bodies, points, turns) in enumerate((first, second)):
+                if s.slots.body_of[j] >= 0:
+                    beside = np.maximum(low[bodies] - points, points - high[bodies]).max(axis=1)
+                    apart = beside > BESIDE * np.linalg.norm(high[bodies] - low[bodies], axis=1)
+                    own = bodies[apart]
+                    links.append(((own, points[apart], turns[apart]), (own, com[own], turns[apart])))
             for body, at, turn in zip(*(second if s.slots.body_of[1] >= 0 else first), strict=True):
                 marked = rotated(turn, sizes[body] * shape @ ALONG_X.T) + at
                 parts.append((int(body), (marked, triangles)))
@@ -170,13 +184,18 @@ def _segments(group: BodyGroup) -> list[float]:
     return [] if group.lengths is None else np.tile(group.lengths, group.worlds).tolist()
 
 
-def _mark_sizes(count: int, rigid: Sequence[Rigid]) -> np.ndarray:
-    """How large the mark of a joint is on each body [m]."""
+def _extents(count: int, rigid: Sequence[Rigid]) -> tuple[np.ndarray, np.ndarray]:
+    """The box around what is drawn on each body, in its frame: corners (count, 3) [m]."""
     low, high = np.full((count + 1, 3), np.inf), np.full((count + 1, 3), -np.inf)  # the last row is the world's
     for r in rigid:
         np.minimum.at(low, r.bodies, r.points)
         np.maximum.at(high, r.bodies, r.points)
-    half = 0.5 * np.sort((high - low)[:count], axis=1)
+    return low[:count], high[:count]
+
+
+def _mark_sizes(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """How large the mark of a joint is on each body [m]."""
+    half = 0.5 * np.sort(high - low, axis=1)
     return np.clip(PROTRUDING * half[:, 0], LEAST_MARK * half[:, 2], LARGEST_MARK * half[:, 2])
 
 

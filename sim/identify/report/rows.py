@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from sim.identify.assess.uncertainty import Uncertainty
+from sim.identify.data.experiments import Simulation
 from sim.identify.numerics.numerical_error import NumericalError
 from sim.identify.numerics.own_damping import OwnDamping, damps, own_damping_line
 from sim.identify.problem import Problem
 from sim.identify.search.results import Result
 from sim.rollout import AdjointGrowth
+from sim.solvers import joint_errors
 
 MOST_TIMES = 100
 """Times at which the growth of a gradient is kept."""
@@ -122,6 +125,22 @@ def growth_rows(growth: Mapping[str, AdjointGrowth]) -> dict[str, Any]:
         gains = [finite(gain) for gain in g.gains[some]]
         said = {"useful": g.useful, "growth": finite(g.growth), "rate": finite(g.rate), "horizon": g.horizon}
         out[name] = {**said, "times": g.times[some], "gains": gains}
+    return out
+
+
+def joint_rows(problem: Problem, x: np.ndarray, simulations: Mapping[str, Simulation]) -> dict[str, Any]:
+    """Experiment -> how far its rigid joints come apart over its frames: largest and root mean square of distances [m]
+    and angles [rad], which joint and when [s], advice where that is much.  Empty without any."""
+    out = {}
+    for e in problem.experiments if problem.model.joint_count else ():
+        if e.name not in simulations:
+            continue
+        with problem.holding(x, e):
+            found = joint_errors(problem.solver, simulations[e.name].body_q)
+        if found.worst:
+            row = asdict(found)
+            frame = row.pop("frame")
+            out[e.name] = {**row, "time": float(simulations[e.name].times[frame])}
     return out
 
 

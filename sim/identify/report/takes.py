@@ -10,7 +10,7 @@ import numpy as np
 from sim.identify.data.experiments import Experiment, Markers, Simulation
 from sim.identify.losses.terms.base import trajectory_terms
 from sim.identify.problem import Problem
-from sim.identify.report.rigid import body_labels, joined, joint_marks, rigid_bodies
+from sim.identify.report.rigid import body_labels, joined, joint_marks, rigid_bodies, solid_shapes
 from sim.io import COLORS, Body, Layer, Recording, Rigid, Scenery, Shape, Take, Tint, body, rigid_layer
 
 Simulations = Mapping[str, Simulation]
@@ -180,7 +180,7 @@ def _rigid(problem: Problem, x: np.ndarray | None, e: Experiment) -> tuple[list[
     """What is drawn on bodies, and marks of joints, with the values of an experiment at coordinates x (default: the
     start)."""
     model = problem.model
-    if not model.body_count and not model.visuals and all(s.points is not None for s in model.shapes):
+    if not model.body_count and not model.visuals and not solid_shapes(model):
         return [], None
     with problem.holding(problem.start if x is None else x, e):
         rigid = rigid_bodies(model)

@@ -51,6 +51,9 @@ def _body(context: BuildContext, name: str, entry: dict[str, Any]) -> np.ndarray
             "give `mass` and `inertia`, or shapes with `density`; `mass: 0` holds it",
         )
         context.problem(f"objects.{name}.body", what, hint)
+    if body.get("mass") == 0.0 and weighs and not body["held"]:
+        what, hint = "`mass: 0` holds a body, and its shapes weigh something", "leave it out, or write `held: true`"
+        context.problem(f"objects.{name}.body.mass", what, hint)
     number = context.builder.add_body(
         (*entry["position"], *quaternion_about(rotation["axis"], rotation["angle"])),
         body.get("mass"),

@@ -24,6 +24,9 @@ from sim.schema.kinds import Number
 from sim.schema.reading import BROKEN, Reading
 from sim.schema.yaml_marks import read_yaml, resolve_scalar
 
+NOTHING = 1e-15
+"""Places [m] and turns [rad] up to which something is where its body is."""
+
 LARGEST_ROBOT = 2**24
 """Bytes of a URDF at most (16 MiB): meshes are files of their own."""
 
@@ -39,14 +42,21 @@ class Imported:
 
 
 def import_urdf(
-    path: str | os.PathLike[str], pose: Sequence[str] = (), drop: Collection[str] = (), free: bool = False
+    path: str | os.PathLike[str],
+    pose: Sequence[str] = (),
+    drop: Collection[str] = (),
+    free: bool = False,
+    packages: Sequence[str | os.PathLike[str]] = (),
+    folder: str | os.PathLike[str] | None = None,
 ) -> Imported:
     """The scene of a robot.
 
     pose: texts `joint=value` (with a unit, if wanted), where the scene begins; 0 for all others.
     drop: what is left out, names of `DROPPABLE`.  free: the root falls; otherwise it does not move.
+    packages: folders that `package://` is looked for in; folder: where the scene will be, default that of the URDF.
 
-    Raises `SceneError` with everything that a scene cannot have, each with its line.  No other file is opened.
+    Raises `SceneError` with everything that a scene cannot have, each with its line.  No other file is opened; those of
+    meshes have to be there.
     """
     path = Path(path)
     for name in drop:
@@ -58,7 +68,7 @@ def import_urdf(
         mark = Mark(SourceText(str(path), "", path.parent), 1, 1)
         raise SceneError([Diagnostic(mark, "", f"cannot read `{path}`: {error.what}", error.hint)]) from None
     root = read_xml(source)
-    reader = RobotReader(drop)
+    reader = RobotReader(drop, path.parent, [Path(root).absolute() for root in packages])
     reader.read(root)
     if not reader.links and not reader.problems:
         reader.problem(root.mark, "", "no link", "a robot has at least one")
@@ -66,7 +76,7 @@ def import_urdf(
     tree = RobotTree(reader, values, free)
     if reader.problems:
         raise SceneError(reader.problems)
-    return _Writer(path, tree, values).run()
+    return _Writer(path, tree, values, path.parent if folder is None else Path(folder)).run()
 
 
 def _pose(reader: RobotReader, texts: Iterable[str]) -> dict[str, float]:
@@ -108,6 +118,7 @@ class _Writer:
     path: Path
     tree: RobotTree
     pose: dict[str, float]
+    folder: Path
     taken: set[str] = field(default_factory=lambda: {"world"})
     notes: list[str] = field(default_factory=list)
 
@@ -118,6 +129,7 @@ class _Writer:
         joints = [(self._name(joint.name, "joint"), joint, parent, child) for joint, parent, child in tree.joints]
         objects = [line for body, parts in tree.parts().items()
                    for line in self._body(tree.links[body], names[body], parts)]  # fmt: skip
+        still = [line for link in self._seen_in_world() for line in self._still(link)]
         held = [line for name, joint, a, b in joints for line in self._joint(joint, name, names[a], names[b])]
         posed = [f"{quoted(name)} {value:g} {tree.reader.joints[name].unit}" for name, value in self.pose.items()]
         if posed:
@@ -131,12 +143,50 @@ class _Writer:
             "time: {duration: 1, fps: 60, substeps: 20}",
             f"solver: {{xpbd: {{direct: [{direct}]}}}}" if joints else "solver: {xpbd: {}}",
             "objects:",
+            *still,
             *objects,
             *(["joints:", *held] if held else []),
         ]
         return Imported("\n".join(text) + "\n", len(tree.bodies), len(joints), tuple(self.notes))
 
-    def _body(self, link: UrdfLink, name: str, parts: Iterable[str]) -> list[str]:
+    def _seen_in_world(self) -> list[UrdfLink]:
+        """Links that are part of the world and have forms."""
+        return [self.tree.links[name] for name, body in self.tree.carrier.items()
+                if body == WORLD and self.tree.links[name].forms]  # fmt: skip
+
+    def _still(self, link: UrdfLink) -> list[str]:
+        """A body that does not move, for what is seen of a link of the world."""
+        name = self._name(link.name, "link")
+        lines = self._entries(["mass: 0"], self._forms(link.name, [link.name]))
+        return [f"  {name}:", *lines, *_placement(self.tree.placed[link.name])]
+
+    def _forms(self, body: str, links: Iterable[str]) -> list[str]:
+        """Shapes and visuals of the links that make up a body."""
+        out: dict[str, dict[str, str]] = {}
+        for link in links:
+            for form in self.tree.links[link].forms:
+                table = out.setdefault(form.table, {})
+                name = new = _identifier(form.name if link == body else f"{link}_{form.name}")
+                number = 0
+                while new in table:
+                    number += 1
+                    new = f"{name}_{number}"
+                outside = self.tree.placed[link].then(form.origin)
+                placed = self.tree.placed[body]
+                at, turn = placed.seen(outside.p), Placed(outside.p, placed.turn_seen(outside.q)).rotation_vector
+                where = f", at: {_numbers(at)}" if np.abs(at).max() > NOTHING else ""
+                where += f", turn: {_numbers(turn)}" if np.abs(turn).max() > NOTHING else ""
+                table[new] = f"{{{form.kind}: {{{form.sizes(self.folder)}}}{where}}}"
+        return [f"{table}: {{" + ", ".join(f"{k}: {v}" for k, v in forms.items()) + "}" for table, forms in out.items()]
+
+    @staticmethod
+    def _entries(entries: Sequence[str], longer: Sequence[str]) -> list[str]:
+        """The lines of a body: what is short in one, what is longer in one each."""
+        lines = [", ".join(entries), *longer]
+        lines = [f"{'    body: {' if not k else '      '}{line}" for k, line in enumerate(lines)]
+        return [f"{line}," for line in lines[:-1]] + [lines[-1] + "}"]
+
+    def _body(self, link: UrdfLink, name: str, parts: Sequence[str]) -> list[str]:
         tree = self.tree
         placed = tree.placed[link.name]
         inertia = link.inertia if link.inertia[3:].any() else link.inertia[:3]
@@ -151,7 +201,8 @@ class _Writer:
         if sites:
             origin = {name: np.zeros(3)} if name not in sites else {}
             entries.append("sites: {" + ", ".join(f"{k}: {_numbers(x)}" for k, x in (origin | sites).items()) + "}")
-        return [f"  {name}:", f"    body: {{{', '.join(entries)}}}", *_placement(placed)]
+        forms = self._forms(link.name, [link.name, *parts])
+        return [f"  {name}:", *self._entries(entries, forms), *_placement(placed)]
 
     def _joint(self, joint: UrdfJoint, name: str, parent: str, child: str) -> list[str]:
         placed = self.tree.placed[joint.child]

@@ -5,8 +5,9 @@ Format: the XML specification of URDF in the documentation of ROS (`urdf/XML`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -15,11 +16,13 @@ from sim.geometry import UNPLACED, Placed
 from sim.model import ModelError
 from sim.model.build.bodies import inertia_matrix, inertia_rows
 from sim.scene.urdf.elements import XmlElement
+from sim.scene.urdf.forms import TABLES, UrdfForm, mesh_file
 from sim.scene.urdf.places import turn_of_rpy
 from sim.schema.errors import Diagnostic, Mark, word_hint
 
 DROPPABLE = {
-    "collision": "shapes of links: nothing collides",
+    "collision": "shapes of links: nothing collides with them",
+    "visual": "pictures of links: they are drawn as their shapes, or as bodies of equal inertia",
     "transmission": "gears and motors: joints turn as if there were none",
     "wide-limits": "limits of angles that are a turn apart or more: the angle is known up to whole turns",
     "extension": "what other programs add (gazebo, ros2_control, ...)",
@@ -33,13 +36,15 @@ _IN_JOINT = "origin", "parent", "child", "axis", "calibration", "dynamics", "lim
 
 @dataclass(frozen=True, eq=False)
 class UrdfLink:
-    """A link; mass 0: none is given.  com (3,) [m], inertia (6,) xx yy zz xy xz yz [kg m^2] in the axes of the link."""
+    """A link; mass 0: none is given.  com (3,) [m], inertia (6,) xx yy zz xy xz yz [kg m^2] in the axes of the link;
+    forms: how it looks, what it collides with."""
 
     name: str
     mark: Mark
     mass: float = 0.0
     com: np.ndarray = field(default_factory=lambda: np.zeros(3))
     inertia: np.ndarray = field(default_factory=lambda: np.zeros(6))
+    forms: Sequence[UrdfForm] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,10 +77,12 @@ class UrdfJoint:
 class RobotReader:
     """Reads a robot, and gathers `problems` and `notes` (what is left out without harm) on the way.
 
-    drop: what is left out at the user's word, names of `DROPPABLE`.
+    drop: what is left out at the user's word, names of `DROPPABLE`.  folder: of the URDF; packages: see `mesh_file`.
     """
 
     drop: Collection[str] = ()
+    folder: Path = Path()
+    packages: Sequence[Path] = ()
     problems: list[Diagnostic] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     links: dict[str, UrdfLink] = field(default_factory=dict)
@@ -103,7 +110,7 @@ class RobotReader:
             elif child.tag != "material":
                 self._extension(child, "")
         for element in _tree(root):
-            if element.tag in ("visual", "calibration", "safety_controller"):
+            if element.tag in ("calibration", "safety_controller"):
                 counts[element.tag] = counts.get(element.tag, 0) + 1
         for what, lines in self._dropped.items():
             self.notes.append(f"left out: {what} ({'lines' if lines[1:] else 'line'} {', '.join(map(str, lines))})")
@@ -133,13 +140,57 @@ class RobotReader:
     def _link(self, element: XmlElement) -> None:
         name = self._name(element, "link", self.links)
         path = f"link {quoted(name)}"
+        forms: list[UrdfForm] = []
         for child in element.children:
-            if child.tag == "collision":
-                self.drop_or_refuse("collision", child.mark, path, "a shape for collisions")
+            if child.tag in TABLES and child.tag in self.drop:
+                self._dropped.setdefault(f"a `{child.tag}`", []).append(child.mark.line)
+            elif child.tag in TABLES:
+                form = self._form(child, path)
+                forms += [] if form is None else [form]
             elif child.tag not in _IN_LINK:
                 self._extension(child, path)
         inertial = self._one(element, "inertial", path)
-        self.links[name] = UrdfLink(name, element.mark) if inertial is None else self._massive(inertial, name, element)
+        made = UrdfLink(name, element.mark) if inertial is None else self._massive(inertial, name, element)
+        self.links[name] = replace(made, forms=forms)
+
+    def _form(self, element: XmlElement, path: str) -> UrdfForm | None:
+        """A `visual` or `collision`; None, and a problem, where a scene cannot have it."""
+        tag, leave = element.tag, f"or leave it out: `--drop {element.tag}`"
+        geometry = self._one(element, "geometry", path)
+        kinds = [] if geometry is None else geometry.children
+        if len(kinds) != 1 or kinds[0].tag not in ("box", "sphere", "cylinder", "mesh"):
+            found = ", ".join(f"`{kind.tag}`" for kind in kinds) or "no geometry"
+            what = f"a `{tag}` with {found}: a scene has `box`, `sphere`, `cylinder` and `mesh`"
+            self.problem(element.mark, path, what, f"give one of these, {leave}")
+            return None
+        (at,) = kinds
+        name, place = element.attributes.get("name", "") or tag, self._origin(element, path)
+        if at.tag == "mesh":
+            file, what, hint = mesh_file(at.attributes.get("filename", ""), self.folder, self.packages)
+            scale = self._vector(at, "scale", path, np.ones(3))
+            if file is None:
+                self.problem(at.mark, path, f"a `{tag}`: {what}", f"{hint}, {leave}" if hint else leave)
+            elif not (scale == scale[0]).all() or scale[0] <= 0.0:
+                what = f"a `{tag}`: a mesh whose axes have the scales {', '.join(f'{s:g}' for s in scale)}"
+                self.problem(at.mark, path, what, f"scale or mirror it in its file, {leave}")
+            else:
+                unit = f", unit: {scale[0]:.15g}" if scale[0] != 1.0 else ""
+                return UrdfForm(TABLES[tag], name, "mesh", unit, place, file)
+            return None
+        if at.tag == "box":
+            numbers = 0.5 * self._vector(at, "size", path, np.full(3, np.nan))
+            size = f"half: [{', '.join(f'{n:.15g}' for n in numbers)}]"
+            if "size" not in at.attributes:
+                self.problem(at.mark, path, "no `size` in `box`", "give it")
+        else:
+            numbers = np.array(
+                [self._number(at, key, path) for key in ("radius", "length")[: 1 + (at.tag != "sphere")]]
+            )
+            size = f"radius: {numbers[0]:.15g}"
+            size += f", half_height: {0.5 * numbers[1]:.15g}" if at.tag == "cylinder" else ""
+        if np.isfinite(numbers).all() and (numbers <= 0.0).any():
+            self.problem(at.mark, path, f"a `{tag}` whose size is not positive", f"give its size in m, {leave}")
+        return UrdfForm(TABLES[tag], name, at.tag, size, place)
 
     def _massive(self, inertial: XmlElement, name: str, link: XmlElement) -> UrdfLink:
         path = f"link {quoted(name)}"

@@ -7,6 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from sim.identify.parameters.log_cholesky import is_physical
+from sim.identify.parameters.transforms import LogCholeskyTransform, LogTransform
+from sim.scene.schema.keys.bodies import BODY_MASS, INERTIA
 from sim.scene.schema.paths import SceneValue, overlap, paths_below
 from sim.scene.validate.checks import existing, parts
 from sim.schema.containers import List, Union
@@ -36,7 +41,8 @@ class ParameterTarget:
         """Of a material value, which may be many numbers, the kind of one."""
         kind: Kind = self.found.line.kind
         if isinstance(kind, Union):
-            kind = kind.kinds[0]
+            plain = (k for k in kind.kinds if isinstance(k, Number | Tuple) and k.fits(self.found.value))
+            kind = next(plain, kind.kinds[0])
         if isinstance(kind, List):
             kind = kind.item
         assert isinstance(kind, Number | Tuple)
@@ -65,7 +71,8 @@ def check_parameters(data: dict[str, Any], root: SchemaLine, reading: Reading) -
     _set_by_experiments(targets, data, reading)
     if data.get("optimize", {}).get("starts", 1) > 1:
         for steps, entry in parts(data, "parameters"):
-            if None in entry.get("bounds", [None]) and not reading.is_broken((*steps, "bounds")):
+            free = entry.get("transform") == LogCholeskyTransform.name
+            if None in entry.get("bounds", [None]) and not free and not reading.is_broken((*steps, "bounds")):
                 what = "several starts are drawn within the bounds, and this parameter has not both"
                 reading.problem(steps, what, "add `bounds: [low, high]`", key=True)
     return targets
@@ -182,6 +189,7 @@ class _Check:
         """Reads bounds, start and scale in the unit of the targets, and checks them against each other."""
         unit = targets[0].kind.unit
         low, high = self._read("bounds", Tuple(2, unit, none=True)) or (None, None)
+        self._stay_physical(targets, (low, high))
         transformed = self.entry.get("transform", "none") != "none"  # a change of a logarithm has no unit
         self._read("scale", Number("" if transformed else unit, POSITIVE))
         starts, place, origin = self._starts(targets)
@@ -195,6 +203,43 @@ class _Check:
         if self._can_transform((low, high), starts, place):
             for target in targets:
                 self._check_allowed(target, (low, high), starts, place)
+
+    def _stay_physical(self, targets: Sequence[ParameterTarget], bounds: tuple[float | None, float | None]) -> None:
+        """Inertia of a body is sought in `log-cholesky`, its mass in `log` unless it has a low bound."""
+        lines, transform = [target.found.lines for target in targets], self.entry.get("transform")
+        whole = all(line[-1].kind is INERTIA for line in lines)
+        if whole and transform in ("log", "logit"):
+            what = f"`{transform}` of an inertia: it could become one that no body has"
+            self.reading.problem((*self.steps, "transform"), what, "leave it out, or write `log-cholesky`")
+        elif whole:
+            self.entry["transform"] = LogCholeskyTransform.name
+            if bounds != (None, None):
+                what = "bounds of an inertia: it stays physical without them"
+                self.reading.problem((*self.steps, "bounds"), what, "leave them out; a `prior` keeps it near a value")
+        elif transform == LogCholeskyTransform.name:
+            what = f"`{transform}` is for the inertia of a body as a whole"
+            self.reading.problem((*self.steps, "transform"), what, "choose `none`, `log` or `logit`")
+        elif any(line[-1].kind is BODY_MASS for line in lines) and transform == "none" and bounds[0] is None:
+            self.entry["transform"] = LogTransform.name
+        for target, line in zip(targets, lines, strict=True):
+            if not whole and any(entry.kind is INERTIA for entry in line):
+                self._physical_component(target, bounds)
+
+    def _physical_component(self, target: ParameterTarget, bounds: tuple[float | None, float | None]) -> None:
+        """The bounds of one component keep the inertia physical, the others being as they are."""
+        component = target.found.component
+        data: Any = self.data
+        for step in target.found.steps[:-1]:
+            data = data[step]
+        for end in bounds:
+            row = np.array(data, float)
+            row[component] = np.nan if end is None else end * target.factor
+            if not is_physical(row):
+                what = f"`{target.path}` alone may become what no body has"
+                inertia = ".".join(target.found.steps[:-1])
+                hint = f"seek `{inertia}` as a whole, or give `bounds` within which a body has it"
+                self.reading.problem(target.place, what, hint, key=_is_key(target.place))
+                return
 
     def _read(self, key: str, kind: Kind) -> Any:
         return self.reading.read_deferred(self.steps, self.entry, key, kind)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,8 +23,8 @@ class JointErrors:
     """Violations of the rows that hold rigid joints, largest and root of the mean square, over joints and frames.
 
     max_distance, rms_distance [m]; max_angle, rms_angle [rad]; worst: label of the joint with the largest part of
-    `size` or angle; size: largest distance of two joints, or of a joint from a centre of mass [m]; advice: what to do
-    where they are large, else "".
+    `size` or angle, and frame: the one in which that is; size: largest distance of two joints, or of a joint from a
+    centre of mass [m]; advice: what to do where they are large, else "".
     """
 
     max_distance: float
@@ -34,6 +34,7 @@ class JointErrors:
     worst: str
     size: float
     advice: str = ""
+    frame: int = 0
 
     def __str__(self) -> str:
         if not self.worst:
@@ -45,14 +46,16 @@ class JointErrors:
 
 
 @entry_point
-def joint_errors(solver: Solver, poses: State | array) -> JointErrors:
-    """The errors of the rigid joints (those of compliance 0) in a state, or in all frames of a trajectory: `body_q`.
+def joint_errors(solver: Solver, poses: State | array | np.ndarray) -> JointErrors:
+    """The errors of the rigid joints (those of compliance 0) in a state, or in all frames of a trajectory: `body_q`,
+    (frames, bodies, 7) in NumPy.
 
     For joints of distances that are ropes, by how much they are too long or too short.
     """
     model = solver.model
     body_q = poses.body_q if isinstance(poses, State) else poses
-    host = body_q.device.numpy(body_q).reshape(-1, *body_q.shape[-1:], 7).astype(np.float64)
+    given = body_q if isinstance(body_q, np.ndarray) else body_q.device.numpy(body_q)
+    host = given.reshape(-1, *given.shape[-2:]).astype(np.float64)
     if host.shape[1] != model.body_count:
         raise SolverError(f"these are poses of {host.shape[1]} bodies, and the model has {model.body_count}")
     model.refresh()
@@ -76,13 +79,14 @@ def joint_errors(solver: Solver, poses: State | array) -> JointErrors:
                     (model.body_count, 1))]))[0]  # fmt: skip
     marks = np.concatenate([p_at[0], com[0]])
     size = float(np.linalg.norm(np.ptp(marks, axis=0)))
-    share = np.maximum(lengths / max(size, 1e-30), angles).max(axis=0)
+    share = np.nan_to_num(np.maximum(lengths / max(size, 1e-30), angles), nan=np.inf)
     labels = [label for label in model.joints for _ in range(model.worlds)]
-    worst = labels[np.flatnonzero(rigid)[int(np.argmax(np.nan_to_num(share, nan=np.inf)))]]
+    frame, number = (int(k) for k in np.unravel_index(np.argmax(share), share.shape))
+    worst = labels[np.flatnonzero(rigid)[number]]
     distances = float(lengths.max()), float(np.sqrt((lengths**2).mean()))
     turns = float(angles.max()), float(np.sqrt((angles**2).mean()))
-    found = JointErrors(*distances, *turns, worst, size)
-    return found if share.max() <= LARGE else JointErrors(*distances, *turns, worst, size, _advice(solver, found))
+    found = JointErrors(*distances, *turns, worst, size, frame=frame)
+    return found if share.max() <= LARGE else replace(found, advice=_advice(solver, found))
 
 
 def joint_warning(solver: Solver, state: State) -> str:

@@ -63,7 +63,8 @@ def test_frames_of_a_trajectory_count_all_and_soft_joints_not_at_all():
     frames = np.tile([1.0, 0, 0, 0, 0, 0, 1], (4, 1, 1))
     frames[2, 0, 1] = 0.002
     found = sim.joint_errors(sim.SolverXPBD(model), sim.array(frames, dtype=sim.transformd))
-    assert (found.max_distance, found.rms_distance) == pytest.approx((0.002, 0.001))
+    assert (found.max_distance, found.rms_distance) == pytest.approx((0.002, 0.001)) and found.frame == 2
+    assert sim.joint_errors(sim.SolverXPBD(model), frames) == found
     assert str(sim.joint_errors(sim.SolverXPBD(pair("ball", compliance=1e-6)), model.state())) == "no rigid joints"
     with pytest.raises(sim.SolverError, match="poses of 2 bodies"):
         sim.joint_errors(sim.SolverXPBD(model), sim.array(np.ones((4, 2, 7)), dtype=sim.transformd))

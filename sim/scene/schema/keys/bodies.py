@@ -64,10 +64,12 @@ SHAPE = Table((
 VISUAL = Table(_form(sought=False), one_of=(FORMS,),
                title="a visual: `box`, `sphere`, `capsule`, `cylinder` or `mesh`, with `at` and `turn`")
 
+INERTIA = Union((Tuple(3, "kg m^2", POSITIVE), Tuple(6, "kg m^2")), "kg m^2")
+BODY_MASS = Number("kg", NOT_NEGATIVE)
 BODY = Table((
-    key("mass", Number("kg", NOT_NEGATIVE), "mass, beside that of its shapes, which may be all of it; 0 holds the body",
+    key("mass", BODY_MASS, "mass, beside that of its shapes, which may be all of it; 0 holds the body",
         may_vary=True, model_path="{1}.mass"),
-    key("inertia", Union((Tuple(3, "kg m^2", POSITIVE), Tuple(6, "kg m^2"))),
+    key("inertia", INERTIA,
         "about the centre of mass, in the axes of the body: principal moments, or xx yy zz xy xz yz",
         may_vary=True, model_path="{1}.inertia"),
     key("com", Tuple(3, "m"), "centre of mass, in the frame of the body", [0, 0, 0],

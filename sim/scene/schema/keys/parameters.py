@@ -14,7 +14,8 @@ PARAMETERS = Table((
         "path of a number; a list of paths (all get the same value), or path -> factor", REQUIRED),
     key("per", Choice(("scene", "region", "element", "point", "experiment")),
         "what has its own value; each region is a parameter `name.region`", "scene"),
-    key("transform", Choice(("none", "log", "logit")), "the scale that the optimiser sees", "none"),
+    key("transform", Choice(("none", "log", "logit", "log-cholesky")), "the scale that the optimiser sees; inertia of"
+        " bodies always has `log-cholesky`, their mass `log` unless it has a low bound: they stay physical", "none"),
     key("bounds", Deferred(f"[low, high], {_OF_TARGET}; null is open"), f"[low, high], {_OF_TARGET}; null is open"),
     key("start", Deferred(f"a value {_OF_TARGET}"),
         f"first guess, {_OF_TARGET}; default: the value in the scene; one that an experiment sets goes before"),
