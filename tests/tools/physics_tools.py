@@ -270,7 +270,7 @@ class Sample:
 def sample(name: str, count: int = 8, seed: int = SEED) -> Sample:
     """Random constraints of this name."""
     c = REGISTRY[name]
-    rng = np.random.default_rng([seed, NAMES.index(name)])
+    rng = np.random.default_rng([seed, *map(ord, name)])  # the same whatever else is registered
     points = rng.permutation(count * c.points).reshape(count, c.points).astype(np.int32)
     x = rng.normal(size=(count * c.points, 3))
     parameters = {}

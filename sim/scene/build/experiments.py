@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sim.geometry import GeometryError, embed, embed_in_triangles, farthest_points
+from sim.geometry import (
+    GeometryError,
+    embed,
+    embed_in_triangles,
+    farthest_points,
+    quaternion_about,
+    quaternion_inverse,
+    quaternion_product,
+)
 from sim.identify.data.angles import AngleTarget, read_angles, sample_angles
 from sim.identify.data.experiments import Experiment, Markers, Target, TimeGrid
 from sim.identify.data.measures import MEASURE_SPECS, Measure
@@ -131,7 +139,9 @@ def _settings(context: BuildContext, model: Model | None, experiment: str) -> di
         if found.steps[0] == "time":
             continue
         place = f"experiments.{experiment}.set.{path}"
-        if target is None or not isinstance(value, float | list):
+        if found.steps[-1] == "rotation" and found.steps[1] in context.bodies:
+            settings[f"{found.steps[1]}.rotation"] = _turned(context, found.steps[1], value)[None]
+        elif target is None or not isinstance(value, float | list):
             what = f"`{path}` that differs from one experiment to another"
             context.refuse(place, what, "what may differ is `time`, gravity, placements, shapes and motion vectors")
         elif model is not None:
@@ -139,6 +149,16 @@ def _settings(context: BuildContext, model: Model | None, experiment: str) -> di
                 whole = settings.setdefault(target, model[target].numpy().astype(float))
                 whole[..., slice(None) if found.component is None else found.component] = value
     return settings
+
+
+def _turned(context: BuildContext, name: str, rotation: dict[str, Any]) -> np.ndarray:
+    """The rotation vector (3,) [rad] of a body's turn beyond that which the scene gives it."""
+    own = context.data["objects"][name]["rotation"]
+    given, wanted = (quaternion_about(turn["axis"], turn["angle"]) for turn in (own, rotation))
+    further = np.asarray(quaternion_product(wanted, quaternion_inverse(given)))
+    further = further if further[3] >= 0.0 else -further
+    size = float(np.linalg.norm(further[:3]))
+    return 2.0 * math.atan2(size, float(further[3])) / size * further[:3] if size else np.zeros(3)
 
 
 def _targets(
