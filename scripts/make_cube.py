@@ -1,4 +1,4 @@
-"""Writes scenes/data/contactnets_cube.npz: twelve of the tosses of ContactNets, and prints the experiments of cube.yaml.
+"""Writes scenes/data/contactnets_cube.npz, the centre of a tossed cube, and prints the experiments of scenes/cube.yaml.
 
 S. Pfrommer, M. Halm, M. Posa, "ContactNets: Learning Discontinuous Contact Dynamics with Smooth, Implicit
 Representations", CoRL 2020 (github.com/DAIRLab/contact-nets, BSD-3-Clause).  SOURCE is their processed tosses in one
@@ -14,7 +14,6 @@ import numpy as np
 from sim.io import Recording, write_recording
 
 SCENES = Path(__file__).resolve().parent.parent / "scenes"
-CORNERS = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], float)
 FIRST = 1
 """The frame that a toss begins with: that before has no velocity."""
 MOST = 100
@@ -27,7 +26,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=12, help="tosses, half of them to fit")
     parser.add_argument("--seed", type=int, default=0, help="of which tosses are drawn")
     parser.add_argument("--gravity", type=float, default=9.61, help="[m/s^2]")
-    parser.add_argument("--substeps", type=int, default=8, help="steps of the scene between two frames")
+    parser.add_argument("--substeps", type=int, default=4, help="steps of the scene between two frames")
     options = parser.parse_args()
     source = np.load(options.source)
     start, half, dt = source["start"], float(source["half_width_m"]), float(source["dt"])
@@ -36,18 +35,13 @@ def main() -> None:
     for k, toss in enumerate(chosen):
         states = source["state"][start[toss] : start[toss + 1]].astype(float)[FIRST : FIRST + MOST + 1]
         places = half * states[:, :3]
-        turned = np.array([rotation(q) for q in states[:, 3:7]])
-        takes[f"toss_{toss}"] = Recording(
-            places[:, None] + half * np.einsum("fij,cj->fci", turned, CORNERS), dt * np.arange(len(states))
-        )
+        takes[f"toss_{toss}"] = Recording(places[:, None], dt * np.arange(len(states)))
         # a backward difference is the velocity half a frame before, that of a state half a step before
         velocity = half * states[0, 7:10] - [0, 0, 0.5 * options.gravity * dt * (1 - 1 / options.substeps)]
-        spin = turned[0] @ states[0, 10:13]
+        spin = rotation(states[0, 3:7]) @ states[0, 10:13]
         w, *axis = states[0, 3:7]
         angle = 2 * np.arctan2(np.linalg.norm(axis), w)
-        values = {
-            "position": places[0], "velocity": velocity, "spin": spin,
-        }  # fmt: skip
+        values = {"position": places[0], "velocity": velocity, "spin": spin}
         print(f"  toss_{toss}:")
         print(f"    use: {'fit' if k % 2 == 0 else 'predict'}")
         print(f"    target: {{<<: *take, key: toss_{toss}}}")

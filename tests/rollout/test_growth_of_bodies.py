@@ -60,6 +60,7 @@ def exact_end(start: np.ndarray, time: float) -> float:
     return float(np.sin(y[0]) + np.sin(y[1]))
 
 
+@pytest.mark.slow
 def test_gradient_of_ten_calm_seconds():
     """That of the program to 1e-8 of it; that of the motion in first order of the step, and to 2e-5 extrapolated."""
     steps = 1e-5 * np.eye(4)

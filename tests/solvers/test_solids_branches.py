@@ -56,7 +56,9 @@ def test_branches_stiffen_bending_and_twist_of_hexahedra():
     np.testing.assert_allclose(energies[1], 1.8 * np.array(energies[0]), rtol=1e-12)
 
 
-@pytest.mark.parametrize("element", ELEMENTS)
+@pytest.mark.parametrize(
+    "element", [pytest.param(e, marks=pytest.mark.slow) if e == "quadratic" else e for e in ELEMENTS]
+)
 def test_forces_are_those_of_the_energy_with_all_that_is_held(element):
     """After steps in which branches have relaxed and slipped, in every part of the element."""
     model = cell(element, [RELAXES, YIELDS])

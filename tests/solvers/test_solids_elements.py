@@ -133,6 +133,7 @@ def test_parts_of_an_element_share_its_values():
     np.testing.assert_allclose(modes.compliance.numpy()[rows, 0], want, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_gradients_of_a_rollout_of_hexahedra():
     """By a law that three constraints share, against differences."""
     builder = sim.ModelBuilder(gravity=(-9.81, 0, 0))

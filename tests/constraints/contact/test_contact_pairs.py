@@ -45,19 +45,24 @@ def test_two_balls_exchange_their_motion() -> None:
 
 
 def test_what_rubs_keeps_its_momenta() -> None:
-    """An oblique collision of balls of which one spins, with friction and restitution."""
+    """An oblique collision of balls of which one spins: linear momentum to rounding, angular momentum to first order,
+    since forces act where the bodies are at the end of the step."""
     model = balls([0.0, 0.3], [1.0, -0.5], 0.6, 0.4)
-    begin = model.state()
-    end = sim.rollout(sim.SolverXPBD(model), begin, 60, 1 / 240).final
-    assert np.abs(end.body_qd.numpy()[1, 3:]).max() > 0.5  # it was set spinning
-    np.testing.assert_allclose(momenta(end, model), momenta(begin, model), atol=1e-12)
+    begin, lost = model.state(), []
+    for hertz in (240, 480, 960):
+        end = sim.rollout(sim.SolverXPBD(model), begin, hertz // 4, 1 / hertz).final
+        assert np.abs(end.body_qd.numpy()[1, 3:]).max() > 0.5  # it was set spinning
+        gap = momenta(end, model) - momenta(begin, model)
+        assert np.abs(gap[:3]).max() < 1e-12
+        lost.append(np.abs(gap[3:]).max() * hertz)
+    assert max(lost) < 1.0
 
 
 def test_derivatives_of_a_collision_against_differences() -> None:
     model = balls([0.0, 0.3], [1.0, -0.5], 0.6, 0.4)
     _, of = gradients(model, 40, 1 / 240, coordinate("body_q", 1, 1))
     for path, found in of.items():
-        if path == "gravity":
+        if path in ("gravity", "hit.compliance"):  # neither has two sides at 0
             continue
         value = model.materials[path].numpy().copy()
         k = int(np.argmax(np.abs(found)))

@@ -27,6 +27,7 @@ def test_a_bounce_has_the_derivatives_of_the_motion() -> None:
     assert (errors[1] < 0.3 * errors[0] + 1e-4).all()
 
 
+@pytest.mark.slow
 def test_three_bounces() -> None:
     _, found = fall(0.8, 1.95, 3840)
     np.testing.assert_allclose(found, [-0.060, -0.033, 0.922, 0.032], atol=0.01)

@@ -29,7 +29,7 @@ def test_xpbd_converges_to_it(name):
         assert gaps[2] < 3e-3 and gaps[2] < 0.7 * gaps[1] < 0.6 * gaps[0], (integrator, gaps)
 
 
-@pytest.mark.parametrize("integrator", ["euler", "bdf2"])
+@pytest.mark.parametrize("integrator", [pytest.param("euler", marks=pytest.mark.slow), "bdf2"])
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_are_those_of_differences(name, integrator):
     errors = gradient_errors(FEATURES[name](), 6, 0.01, integrator=integrator)
