@@ -149,6 +149,7 @@ from sim.core.lang.library.matrix import transpose as transpose
 from sim.core.lang.library.noise import curlnoise as curlnoise
 from sim.core.lang.library.noise import noise as noise
 from sim.core.lang.library.noise import pnoise as pnoise
+from sim.core.lang.library.quaternion import quat_between_vectors as quat_between_vectors
 from sim.core.lang.library.quaternion import quat_from_axis_angle as quat_from_axis_angle
 from sim.core.lang.library.quaternion import quat_from_euler as quat_from_euler
 from sim.core.lang.library.quaternion import quat_from_matrix as quat_from_matrix
@@ -327,6 +328,7 @@ from sim.core.lang.types import vec4ul as vec4ul
 from sim.core.lang.types import vec4us as vec4us
 from sim.core.lang.warp_errors import WarpCodegenAttributeError as WarpCodegenAttributeError
 from sim.core.lang.warp_errors import WarpCodegenError as WarpCodegenError
+from sim.core.lang.warp_errors import WarpCodegenIndexError as WarpCodegenIndexError
 from sim.core.lang.warp_errors import WarpCodegenKeyError as WarpCodegenKeyError
 from sim.core.lang.warp_errors import WarpCodegenTypeError as WarpCodegenTypeError
 from sim.core.lang.warp_errors import WarpCodegenValueError as WarpCodegenValueError

@@ -15,6 +15,7 @@ DIFFERENT = {
     "tuples/vec_slice_store": _COMPONENTS,
     "tuples/mat_block_store": _COMPONENTS,
     "tuples/transform_set": _COMPONENTS,
+    "host/type_properties": "vector(length=3, dtype=float32) is vec3; in Warp another type",
     "functions/tuples_in_kernels": "the gradient goes through tuples; Warp gives 0",
     "functions/struct_made_in_kernel": "a field that was stored twice is differentiated as it is used",
     "functions/dynamic_loop": "the gradient of a loop whose variable is assigned anew, as differences have it",

@@ -26,6 +26,9 @@ from sim.core.lang.types import ArrayType, Scalar, Type
 
 ERROR_SLOT, FIRST_PARAM = 4, 5
 ASSERT_FAILED, OUT_OF_BOUNDS = 1, 2
+LANES = 8
+"""Threads that code for the CPU takes at a time, where that pays.  A launch of fewer gets code that is compiled in a
+fraction of the time, with the same results to the bit: loops over threads as they are."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +52,13 @@ class Executable(Protocol):
 
 
 class Backend(Protocol):
-    """Compiles kernels.  `check`: compare indices with the shape; outside, arrays read 0 and nothing is written."""
+    """Compiles kernels.  `check`: compare indices with the shape; outside, arrays read 0 and nothing is written.
+
+    few_apart: whether it has other code for launches of less than `LANES` threads, which `func.attrs["few"]` asks for.
+    """
 
     name: str
+    few_apart: bool
 
     def compile(self, func: Func, check: bool = False) -> Executable: ...
 

@@ -324,7 +324,7 @@ class InterpExecutable:
 class InterpBackend:
     """The interpreter behind the seam.  `order(n)` gives the order in which n threads run (default: ascending)."""
 
-    name = "interp"
+    name, few_apart = "interp", False
 
     def __init__(self, order: Order = range) -> None:
         self.order = order

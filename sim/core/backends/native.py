@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.core.backends.llvm.backend import load_functions
+from sim.core.backends.llvm.toolchain import load_functions
 from sim.core.lang.memoize import compiling
 
 ROW = 4
@@ -28,7 +28,7 @@ Row = tuple[int, tuple[int, ...], int]
 """What the runtime notes of a function: its address, the words of its block, its end."""
 
 _WALK = """
-define void @run_row(ptr %row) nounwind alwaysinline {
+define internal void @run_row(ptr %row) nounwind alwaysinline {
   %f = load ptr, ptr %row
   %block.p = getelementptr inbounds i64, ptr %row, i64 1
   %block = load ptr, ptr %block.p
@@ -342,11 +342,11 @@ _TEXT = (
     + _GIVE.replace("NAME", "give32").replace("TYPE", "float")
     + _GIVE.replace("NAME", "give64").replace("TYPE", "double")
 )
-_NAMES = ("run_row", "walk", "walk_together", "work", "copy", "clear", "give32", "give64")
+_NAMES = ("walk", "walk_together", "work", "copy", "clear", "give32", "give64")
 
 
 class Native:
-    """The functions, by address; `run_row(address)` runs one row, `walk(table address, rows)` a table.
+    """The functions, by address; `walk(table address, rows)` runs a table.
 
     `walk_together(pool, table address, rows)` shares rows with the threads that are in
     `work(pool, own number, patience)`; the pool is memory: its number of threads; from word `WORDS` a cache line each.
@@ -355,7 +355,6 @@ class Native:
     def __init__(self) -> None:
         self._engine, self.address = load_functions(_TEXT, _NAMES)
         word = ctypes.c_int64
-        self.run_row: Any = ctypes.CFUNCTYPE(None, word)(self.address["run_row"])
         self.walk: Any = ctypes.CFUNCTYPE(None, word, word)(self.address["walk"])
         self.walk_together: Any = ctypes.CFUNCTYPE(None, word, word, word)(self.address["walk_together"])
         self.work: Any = ctypes.CFUNCTYPE(None, word, word, word)(self.address["work"])

@@ -35,6 +35,14 @@ class SimError(Exception):
     """Base of every error that this project raises on purpose."""
 
 
+class ValueMismatch(SimError, TypeError, ValueError):
+    """Numbers that do not make a value of a type, or fit a part of it: other kinds, or another count of them."""
+
+
+class ArrayError(SimError, ValueError, TypeError, RuntimeError):
+    """Arrays, shapes or types of elements that do not fit what is asked of them, or each other."""
+
+
 class NotSupportedError(SimError, NotImplementedError):
     """A part of Warp that this package does not have, and what to do instead."""
 
@@ -103,9 +111,9 @@ def entry_point(function: F) -> F:
     return call  # type: ignore[return-value]
 
 
-class KernelError(SimError, RuntimeError):
+class KernelError(SimError, RuntimeError, TypeError, ValueError):
     """A kernel that the language refuses.  The message has the place, the line with a caret, what, and what to do
-    instead."""
+    instead.  (As in Warp, programs may catch a wrong type as a TypeError, and a wrong value as a ValueError.)"""
 
     def __init__(self, what: str, span: Span | None = None, hint: str = "") -> None:
         self.what, self.span, self.hint = what, span, hint
@@ -115,6 +123,16 @@ class KernelError(SimError, RuntimeError):
         if hint:
             parts.append(f"    {hint}")
         super().__init__("\n".join(parts))
+
+
+class UnknownName(KernelError, KeyError):
+    """A name that is defined nowhere."""
+
+    __str__ = Exception.__str__  # that of KeyError quotes
+
+
+class UnknownAttribute(KernelError, AttributeError):
+    """A component, field or attribute that a value, struct or module does not have."""
 
 
 class GradientError(KernelError):

@@ -1,6 +1,7 @@
-"""Names that Warp has for the errors of its compiler, for programs that catch them: here all are `KernelError`."""
+"""Names that Warp has for the errors of its compiler, for programs that catch them: variants of `KernelError`."""
 
-from sim.core.lang.errors import KernelError
+from sim.core.lang.errors import KernelError, UnknownAttribute, UnknownName
 
-WarpCodegenError = WarpCodegenAttributeError = WarpCodegenKeyError = KernelError
-WarpCodegenTypeError = WarpCodegenValueError = KernelError
+WarpCodegenError = WarpCodegenIndexError = WarpCodegenTypeError = WarpCodegenValueError = KernelError
+WarpCodegenAttributeError = UnknownAttribute
+WarpCodegenKeyError = UnknownName

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from sim.core.lang.types import Homogeneous, Type, from_numpy, matrix, vector
 from sim.core.optim.minimizer import State
+from sim.core.runtime.arrays.array import array
 from sim.core.runtime.devices.graph import capturing
 
 ParameterArray = Any
@@ -22,7 +24,7 @@ class _Rule:
     """What Adam and SGD share: the parameters, checks of gradients, the step count, saving."""
 
     slots: tuple[str, ...] = ()
-    """Names of the running averages, one array per parameter each."""
+    """Names of the running averages, one array per parameter each: NumPy arrays, which a step changes in place."""
 
     def __init__(self, params: Sequence[ParameterArray] | None, lr: float):
         if not lr > 0:
@@ -30,12 +32,13 @@ class _Rule:
         self.lr = float(lr)
         self.t = 0
         self.params: list[ParameterArray] = []
+        self._arrays: dict[str, dict[int, tuple[np.ndarray, array]]] = {}
         self._memory: dict[str, list[np.ndarray]] = {}
         if params is not None:
             self.set_params(params)
 
     def set_params(self, params: Sequence[ParameterArray]) -> None:
-        """Choose the arrays to update, and forget all running averages."""
+        """Choose the arrays to update, and forget all running averages; those of the same arrays as before stay."""
         if isinstance(params, np.ndarray) or hasattr(params, "numpy"):
             raise TypeError("params is one array; pass a list of arrays: [array]")
         for i, param in enumerate(params):
@@ -43,13 +46,18 @@ class _Rule:
                 raise TypeError(f"params[{i}] is a {type(param).__name__}; pass sim arrays or NumPy arrays")
             if not np.issubdtype(_values(param).dtype, np.floating):
                 raise TypeError(f"params[{i}] holds {_values(param).dtype} values; only floating-point arrays can vary")
+        if len(params) == len(self.params) and all(a is b for a, b in zip(params, self.params, strict=True)):
+            return
         self.params = list(params)
+        self._memory = {slot: [np.zeros_like(self._working(p)) for p in self.params] for slot in self.slots}
         self.reset_internal_state()
 
     def reset_internal_state(self) -> None:
         """Forget the running averages and the step count; the parameters stay."""
         self.t = 0
-        self._memory = {slot: [np.zeros_like(self._working(p)) for p in self.params] for slot in self.slots}
+        for averages in self._memory.values():
+            for average in averages:
+                average[...] = 0
 
     def step(self, grads: Sequence[ParameterArray]) -> None:
         """One update.  grads: one array per parameter, of its shape (a `sim` array such as `param.grad`, or NumPy)."""
@@ -69,7 +77,7 @@ class _Rule:
         """Step count, rate and running averages as plain arrays and scalars (copies); not the parameters."""
         state: State = {"t": self.t, "lr": self.lr}
         for slot, arrays in self._memory.items():
-            state.update({f"{slot}.{i}": array.copy() for i, array in enumerate(arrays)})
+            state.update({f"{slot}.{i}": average.copy() for i, average in enumerate(arrays)})
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -77,15 +85,26 @@ class _Rule:
         memory: dict[str, list[np.ndarray]] = {}
         for slot, arrays in self._memory.items():
             memory[slot] = []
-            for i, array in enumerate(arrays):
+            for i, average in enumerate(arrays):
                 saved = np.array(state[f"{slot}.{i}"])
-                if saved.shape != array.shape or saved.dtype != array.dtype:
+                if saved.shape != average.shape or saved.dtype != average.dtype:
                     raise ValueError(
                         f"state['{slot}.{i}'] is {saved.dtype}{saved.shape}, but parameter {i} needs "
-                        f"{array.dtype}{array.shape}: the state belongs to other parameters"
+                        f"{average.dtype}{average.shape}: the state belongs to other parameters"
                     )
                 memory[slot].append(saved)
-        self.t, self.lr, self._memory = int(state["t"]), float(state["lr"]), memory
+        self.t, self.lr = int(state["t"]), float(state["lr"])
+        for slot, arrays in memory.items():
+            for i, saved in enumerate(arrays):
+                self._memory[slot][i][...] = saved
+
+    def _averages(self, slot: str) -> list[array]:
+        """Running averages as arrays of ours, of the parameter's vectors where it has such; the same ones each time."""
+        seen = self._arrays.setdefault(slot, {})
+        for i, average in enumerate(self._memory.get(slot, [])):
+            if i not in seen or seen[i][0] is not average:
+                seen[i] = (average, _shared(average, self.params[i]))
+        return [made for _, made in seen.values()]
 
     def _change(self, i: int, values: np.ndarray, gradient: np.ndarray) -> np.ndarray:
         """What to subtract from parameter i; updates the running averages."""
@@ -100,7 +119,8 @@ class _Rule:
     def _gradients(self, grads: Sequence[ParameterArray]) -> list[np.ndarray]:
         """The gradients as NumPy arrays; all checks come before the first write: a refusal changes nothing."""
         if not self.params:
-            raise RuntimeError(f"{type(self).__name__}.step without parameters; call set_params([array]) before")
+            wanted = f"{type(self).__name__} parameters must be set before calling step(), got None"
+            raise RuntimeError(f"{wanted}; call set_params([array])")
         if len(grads) != len(self.params):
             raise ValueError(f"step got {len(grads)} gradients for {len(self.params)} parameters")
         checked = []
@@ -109,9 +129,11 @@ class _Rule:
                 raise ValueError(f"grads[{i}] is None: its parameter needs requires_grad=True, and the tape a backward")
             values, gradient = self._working(param), np.asarray(_values(grad))
             if not np.issubdtype(gradient.dtype, np.floating):
-                raise TypeError(f"grads[{i}] holds {gradient.dtype} values, its parameter {_values(param).dtype}")
+                wanted = f"{type(self).__name__} gradient dtype must match parameter dtype {_values(param).dtype}"
+                raise TypeError(f"grads[{i}]: {wanted}, got {gradient.dtype}")
             if gradient.shape != values.shape:
-                raise ValueError(f"grads[{i}] has shape {gradient.shape}, its parameter {values.shape}")
+                wanted = f"{type(self).__name__} gradient shape must match parameter shape {values.shape}"
+                raise ValueError(f"grads[{i}]: {wanted}, got {gradient.shape}")
             bad = int(np.count_nonzero(~np.isfinite(gradient)))
             if bad:
                 raise FloatingPointError(f"grads[{i}] has {bad} non-finite values; nothing was updated")
@@ -139,6 +161,16 @@ class Adam(_Rule):
         self.betas = (float(betas[0]), float(betas[1]))
         self.eps = float(eps)
         super().__init__(params, lr)
+
+    @property
+    def m(self) -> list[array]:
+        """The average of the gradient of each parameter, an array on the host over the memory that a step changes."""
+        return self._averages("mean")
+
+    @property
+    def v(self) -> list[array]:
+        """That of its square."""
+        return self._averages("square")
 
     def _change(self, i: int, values: np.ndarray, gradient: np.ndarray) -> np.ndarray:
         mean, square = self._memory["mean"][i], self._memory["square"][i]
@@ -180,14 +212,26 @@ class SGD(_Rule):
         return self.lr * (gradient + self.momentum * velocity if self.nesterov else velocity)
 
 
-def _values(array: ParameterArray) -> np.ndarray:
+def _values(param: ParameterArray) -> np.ndarray:
     """The numbers of an array as NumPy; of a vector array with a trailing axis of components."""
-    return array if isinstance(array, np.ndarray) else np.asarray(array.numpy() if hasattr(array, "numpy") else array)
+    return param if isinstance(param, np.ndarray) else np.asarray(param.numpy() if hasattr(param, "numpy") else param)
 
 
-def _write(array: ParameterArray, values: np.ndarray) -> None:
+def _shared(average: np.ndarray, param: ParameterArray) -> array:
+    """A running average as an array over the same memory, with elements in the form of the parameter's."""
+    kind = getattr(param, "dtype", None)
+    component = from_numpy(average.dtype)
+    element: Type = component
+    if isinstance(kind, Homogeneous):
+        rows, *columns = kind.shape
+        element = matrix((rows, columns[0]), component) if columns else vector(rows, component)
+    made: array = array(average, dtype=element, copy=False)
+    return made
+
+
+def _write(param: ParameterArray, values: np.ndarray) -> None:
     """Overwrite an array in place, in the way that the tape sees."""
-    if isinstance(array, np.ndarray):
-        array[...] = values
+    if isinstance(param, np.ndarray):
+        param[...] = values
     else:
-        array.assign(values)
+        param.assign(values)

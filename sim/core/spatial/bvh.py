@@ -52,7 +52,7 @@ class Tree:
         self._sort = None if groups is None else RadixSort(count, device)
         self.roots = empty(2 * count if groups is not None else 1, int32, device)
         self.header = zeros(7, uint64, device)
-        words = [self.nodes.ptr, self.items.ptr, self.boxes.ptr, 0, count, self.roots.ptr, 0]
+        words = [self.nodes.ptr, self.items.ptr or 0, self.boxes.ptr or 0, 0, count, self.roots.ptr or 0, 0]
         self.header.assign(np.array(words, np.uint64))
         add_structure(self.id, self)
         parallel = not device.is_cpu or constructor is BvhConstructor.LBVH

@@ -163,8 +163,8 @@ class HashGrid:
         pieces = -(-(self._count + 1) // CELLS)
         launch(_find_starts, pieces, [cells, self._count, CELLS, starts], device=self.device)
         width = np.float64(inverse).view(np.uint64)
-        by = 0 if groups is None else room.groups.ptr
-        words = [starts.ptr, room.points.ptr, by, *self._dims, int(width), count]
+        by = 0 if groups is None else room.groups.ptr or 0
+        words = [starts.ptr, room.points.ptr or 0, by, *self._dims, int(width), count]
         self._header.assign(np.array(words, np.uint64))
 
     def __del__(self) -> None:

@@ -18,12 +18,15 @@ from places import ROOT
 import sim
 from sim.core.backends import cache, objects
 from sim.core.backends.base import symbol_name
-from sim.core.backends.llvm import backend as llvm
-from sim.core.backends.llvm.backend import LlvmBackend, _toolchain
+from sim.core.backends.llvm import toolchain as llvm
+from sim.core.backends.llvm.backend import LlvmBackend
+from sim.core.backends.llvm.python_calls import builtin_run
+from sim.core.backends.llvm.toolchain import toolchain
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch) -> Path:
+    builtin_run(0, None)  # what calls kernels is itself compiled, once
     monkeypatch.setenv("SIM_CACHE_DIR", str(tmp_path / "kernels"))
     return tmp_path / "kernels"
 
@@ -32,13 +35,13 @@ def folder(tmp_path, monkeypatch) -> Path:
 def builds(monkeypatch) -> list[int]:
     """Grows by one for every kernel that is really compiled."""
     count: list[int] = []
-    build = type(_toolchain()).build
+    build = type(toolchain()).build
 
-    def counted(self, text, level, explicit):
+    def counted(self, *args):
         count.append(1)
-        return build(self, text, level, explicit)
+        return build(self, *args)
 
-    monkeypatch.setattr(type(_toolchain()), "build", counted)
+    monkeypatch.setattr(type(toolchain()), "build", counted)
     return count
 
 
@@ -61,12 +64,21 @@ def test_options_are_part_of_the_key(builds) -> None:
 def test_the_same_text_is_compiled_for_each_way_and_processor(builds, monkeypatch) -> None:
     text, symbol = LlvmBackend.text(scale(2.0)), symbol_name(scale(2.0))
     for _ in range(2):
-        for level, explicit in ((3, False), (3, True), (1, False), (1, True)):
-            llvm.load_functions(text, (symbol,), level, explicit)
-    assert len(builds) == 4
+        for way in ((3, False), (3, True), (1, False), (1, True), (3, True, True)):
+            llvm.load_functions(text, (symbol,), *way)
+    assert len(builds) == 5
     monkeypatch.setattr(llvm, "host", lambda: "another processor")
     llvm.load_functions(text, (symbol,))
-    assert len(builds) == 5
+    assert len(builds) == 6
+
+
+def test_kernels_that_differ_in_their_names_only_are_compiled_once(builds) -> None:
+    for name in ("distance", "shear"):
+        func, x = scale(2.0), np.ones(1, np.float32)
+        func.name = name
+        launch(LlvmBackend(), func, [1], [x])
+        assert x[0] == 2
+    assert len(builds) == 1
 
 
 def test_keys_tell_parts_apart() -> None:
@@ -179,7 +191,7 @@ def test_processes_share_the_cache(folder) -> None:
     """)
     workers = [subprocess.Popen([sys.executable, "-c", code], cwd=ROOT) for _ in range(3)]
     assert [w.wait() for w in workers] == [0, 0, 0]
-    assert len(list(folder.iterdir())) == 5
+    assert len(list(folder.iterdir())) == 5 + 1, "and what calls kernels"
     assert all(cache.load(p.stem) for p in folder.iterdir())
 
 
@@ -198,7 +210,7 @@ def test_printing_kernels_work_from_the_cache_in_another_process(folder) -> None
     for _ in range(2):
         command, root = [sys.executable, "-c", code], ROOT
         assert subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout == "<1.5>"
-    assert len(list(folder.iterdir())) == 1
+    assert len(list(folder.iterdir())) == 1 + 1, "and what calls kernels"
 
 
 def test_default_directory(monkeypatch) -> None:
@@ -263,21 +275,21 @@ def test_what_the_loader_does_not_know_is_left_to_llvm(monkeypatch):
     """A relocation of another type, a function that nobody knows: None, and the kernel still runs."""
     func = scale(5.0)
     symbol = symbol_name(func)
-    code = _toolchain().build(LlvmBackend.text(func), 3, False)
+    code = toolchain().build(LlvmBackend.text(func), 3, False)
     assert objects.load_object(code, (symbol,), {}) is not None
     assert objects.load_object(code, ("kernel_of_somebody_else",), {}) is None
     text = (
         "declare void @nobody_has_this()\ndefine void @f(ptr %b, i64 %x, i64 %y) { call void @nobody_has_this()\n ret"
         " void }\n"
     )
-    assert objects.load_object(_toolchain().build(text, 0, False), ("f",), {}) is None
+    assert objects.load_object(toolchain().build(text, 0, False), ("f",), {}) is None
     monkeypatch.setattr(objects, "_ABSOLUTE_64", 77)
     text = (
         "@table = constant [2 x i64] [i64 3, i64 4]\ndefine i64 @f(i64 %k) nounwind {\n%p = getelementptr i64, ptr"
         " @table, i64 %k\n"
     )
     text += "%v = load i64, ptr %p\nret i64 %v }\n"
-    code = _toolchain().build(text, 0, False)
+    code = toolchain().build(text, 0, False)
     assert objects.load_object(code, ("f",), {}) is None
     monkeypatch.undo()
     owner, (address,) = objects.load_object(code, ("f",), {})

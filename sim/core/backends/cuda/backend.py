@@ -176,7 +176,7 @@ class CudaBackend:
         that every run gives the same bits; such kernels then run on one thread, the others are not changed.
     """
 
-    name = "cuda"
+    name, few_apart = "cuda", False
 
     def __init__(self, driver: Loader, compiler: Compiler, ordered: bool = False) -> None:
         self.driver, self.compiler, self.ordered = driver, compiler, ordered

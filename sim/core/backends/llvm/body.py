@@ -11,12 +11,12 @@ from sim.core.backends.base import (
     error_sites,
     leaf_offsets,
 )
+from sim.core.backends.llvm.toolchain import PRINT_SYMBOL
 from sim.core.backends.llvm.writer import Writer, literal, llvm_type, memory_type
 from sim.core.lang.ir.core import Block, Func, Op, Value, moved_scalars, split_memory
 from sim.core.lang.ir.verifier import InvalidIR
 from sim.core.lang.types import ArrayType, Scalar, bool_, size_of
 
-PRINT_SYMBOL = "simopt_print"
 _GROUP = ", !llvm.access.group !0"
 """Of plain accesses: see the loop over the threads."""
 _CONSTANT = ", !invariant.load !{}"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sim.core.backends.base import LANES
 from sim.core.backends.llvm.writer import Writer, llvm_type
 from sim.core.lang.ir.core import Op, Value
 from sim.core.lang.ir.table import OPS, Libm
 from sim.core.lang.types import Scalar, int32
 
-LANES = 8
 ALL = range(LANES)
 
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sim.core.backends.base import leaf_offsets
-from sim.core.backends.llvm.lane_values import ALL, LANES, Counting, Lane, LaneVector, LaneWriter, Split, Uniform
+from sim.core.backends.base import LANES, leaf_offsets
+from sim.core.backends.llvm.lane_values import ALL, Counting, Lane, LaneVector, LaneWriter, Split, Uniform
 from sim.core.backends.llvm.writer import literal, llvm_type, memory_type
 from sim.core.lang.analysis.thread_locality import late_updates, suits_lanes
 from sim.core.lang.ir.core import Block, Func, Op, Value, element_leaves, split_memory

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from sim.core.backends.base import (
     ERROR_SLOT,
+    LANES,
     param_slots,
-    symbol_name,
 )
 from sim.core.backends.llvm.body import BodyEmitter, array_stride
-from sim.core.backends.llvm.lane_values import LANES
 from sim.core.backends.llvm.lanes import dummy_bytes, lanes_of
 from sim.core.backends.llvm.writer import llvm_type
+from sim.core.lang.ir.core import walk
 from sim.core.lang.types import ArrayType, bool_, size_of
 
 # Out of line and cold: the first failure of a launch fills the record, later ones find it taken.
@@ -70,12 +70,14 @@ singly:
 
 
 class Emitter(BodyEmitter):
-    """Text of one kernel: `text()` gives the module, and then `wide` says whether it has a body for eight threads."""
+    """Text of one kernel: `text` gives the module, and then `vectors_given` says that LLVM is to look for no others:
+    there is a body for eight threads, or there are too few threads for any to be worth the time; `straight`: that
+    besides there is no loop but that over the threads."""
 
-    wide = False
+    vectors_given = straight = False
 
-    def text(self) -> str:
-        """The module: body, range function, declarations."""
+    def text(self, symbol: str) -> str:
+        """The module: body, range function of that name, declarations."""
         unpack, arguments = self.unpack()
         self.block(self.func.body)
         head = list(self.tapes)
@@ -85,7 +87,9 @@ class Emitter(BodyEmitter):
         formal = ", ".join([*arguments, "ptr %record", "i64 %linear", *coords])
         lanes = self.lanes_too()
         wide: list[str] = []
-        self.wide = lanes is not None
+        few = bool(self.func.attrs.get("few"))
+        self.vectors_given = lanes is not None or few
+        self.straight = self.vectors_given and not any(op.name in ("for", "while") for op in walk(self.func.body))
         before = ["  %begin = add i64 %start, 0"]
         if lanes is not None:
             lines, declared = lanes
@@ -100,7 +104,7 @@ class Emitter(BodyEmitter):
             f"define internal void @body({formal}) alwaysinline nounwind {{",
             "entry:", *head, *self.lines, "  ret void", "}",
             *wide,
-            f"define void @{symbol_name(self.func)}(ptr noalias readonly %block, i64 %start, i64 %end) nounwind {{",
+            f"define void @{symbol}(ptr noalias readonly %block, i64 %start, i64 %end) nounwind {{",
             "entry:", *unpack, *before,
             "  %any = icmp slt i64 %begin, %end",
             "  br i1 %any, label %first, label %exit",
@@ -109,7 +113,7 @@ class Emitter(BodyEmitter):
             _FAIL if self.sites else "",
             *self.declared.values(),
             "!0 = distinct !{}",
-            self.loop_metadata(lanes is not None),
+            self.loop_metadata(lanes is not None or few),
             '!2 = !{!"llvm.loop.parallel_accesses", !0}',
             '!3 = !{!"branch_weights", i32 1000000, i32 1}',
             '!4 = !{!"llvm.loop.vectorize.enable", i1 false}',
@@ -119,7 +123,7 @@ class Emitter(BodyEmitter):
 
     def lanes_too(self) -> tuple[list[str], dict[str, str]] | None:
         """The body for eight threads at a time, where it is worth having."""
-        if self.check:
+        if self.check or self.func.attrs.get("few"):
             return None
         strides = {
             (p, axis): array_stride(self.func, p, self.ref(p), axis)
@@ -129,11 +133,10 @@ class Emitter(BodyEmitter):
         }
         return lanes_of(self.func, self.names, strides)
 
-    def loop_metadata(self, remainder: bool) -> str:
-        """What LLVM is told of the loop over the threads."""
-        if self.func.attrs.get("serial"):  # its threads share a log: they must run one after another
-            return "!1 = distinct !{!1}"
-        return "!1 = distinct !{!1, !2, !4, !5}" if remainder else "!1 = distinct !{!1, !2}"
+    def loop_metadata(self, few: bool) -> str:
+        """What LLVM is told of the loop over the threads; few: there are less than `LANES`."""
+        parallel = [] if self.func.attrs.get("serial") else ["!2"]  # not where its threads share a log
+        return f"!1 = distinct !{{{', '.join(['!1', *parallel, *(['!4', '!5'] if few else [])])}}}"
 
     def unpack(self) -> tuple[list[str], list[str]]:
         """Loads of the range function, and the parameters of the body that they feed."""

@@ -19,10 +19,15 @@ _UNSUITED = frozenset(
 def suits_lanes(func: Func) -> bool:
     """Is the body of a kernel better written for eight threads at a time, and can it be?
 
-    Not with loops, or where accumulations that are put off could be missed by a later load.
+    Not with loops, where accumulations that are put off could be missed later, or where most threads leave at once.
     """
     ops = list(walk(func.body))
-    if func.dims != 1 or func.attrs.get("serial") or any(op.name in _UNSUITED or op.dynamic for op in ops):
+    if (
+        func.dims != 1
+        or func.attrs.get("serial")
+        or func.attrs.get("sparse")
+        or any(op.name in _UNSUITED or op.dynamic for op in ops)
+    ):
         return False
     if any(op.name == "atomic" and (op.results or op.how != "add") for op in ops):
         return False

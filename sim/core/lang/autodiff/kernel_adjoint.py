@@ -139,9 +139,11 @@ def _memory_attributes(kernel: Func, groups: Mapping[Value, int]) -> dict[str, A
 
     exclusive: names of arrays no element of which two threads touch.
     apart:     no two arrays of a launch overlap in what it writes.
+    sparse:    most of its threads leave at once.
     """
-    names = kernel.attrs.get("exclusive", frozenset())
-    return {"exclusive": names | {f"adj_{name}" for name in names}, "apart": len(set(groups.values())) == len(groups)}
+    names, apart = kernel.attrs.get("exclusive", frozenset()), len(set(groups.values())) == len(groups)
+    adjoints = {f"adj_{name}" for name in names}
+    return {"exclusive": names | adjoints, "apart": apart, "sparse": bool(kernel.attrs.get("sparse"))}
 
 
 def _memory_of(adjoint: Func, tbr: ToBeRecorded) -> dict[Value, int]:

@@ -209,7 +209,7 @@ def _static(t: Context, node: ast.AST, args: list[ast.expr], kwargs: dict[str, a
     except Exception as problem:
         raise t.error(
             node,
-            f"static(...) failed: {type(problem).__name__}: {problem}",
+            f"Error evaluating static expression: {problem} ({type(problem).__name__})",
             "it sees what Python sees where the kernel is defined, and constants, not values of the run",
         ) from None
     return _constant(t, value, node)

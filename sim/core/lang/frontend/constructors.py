@@ -77,7 +77,8 @@ def vector(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> Tra
     dtype = _dtype(t, kwargs, args, node)
     length = whole(kwargs.pop("length", sum(len(leaves_of(type_of(a, t.real) or int32)) for a in args)))
     if not length:
-        raise t.error(node, "vector(...) needs components, or a constant length")
+        hint = "the `length` argument must be specified when zero-initializing a vector"
+        raise t.error(node, "vector(...) has no components, and no constant length", hint)
     return construct(t, types.vector(length, dtype), args, kwargs, node)
 
 
@@ -88,7 +89,8 @@ def matrix(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> Tra
     scalar = _asks_for_a_type(t, args, kwargs, 2, node)
     shape = args[0] if scalar is not None else kwargs.pop("shape", None)
     if not (isinstance(shape, tuple) and len(shape) == 2 and all(whole(s) for s in shape)):
-        raise t.error(node, "matrix(...) needs shape=(rows, columns), two constants")
+        hint = "write shape=(rows, columns): the `shape` argument must be specified when initializing a matrix by value"
+        raise t.error(node, "matrix(...) has no shape of two constants", hint)
     extents = (whole(shape[0]) or 0, whole(shape[1]) or 0)
     if scalar is not None:
         return types.matrix(extents, scalar)
@@ -129,7 +131,8 @@ def zeros(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> Trac
         raise t.error(
             node,
             "zeros(shape=..., dtype=...) in a kernel takes one to four constant extents",
-            "pass other arrays as arguments of the kernel",
+            "pass other arrays as arguments of the kernel:"
+            " the `shape` argument must be specified as a constant when zero-initializing an array",
         )
     try:
         ty = t.real if dtype is float else as_type(dtype)

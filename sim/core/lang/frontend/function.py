@@ -19,6 +19,7 @@ from sim.core.lang.frontend.source import (
     own_module,
     remember_lines,
     resolve_annotations,
+    result_type,
     signature,
     values_of_static,
 )
@@ -62,6 +63,7 @@ class Function:
         self.traces: dict[Any, Any] = {}  # by argument types: see `captures.remembered`
         self._annotations = annotations
         self._parameters: dict[Scalar, list[KernelParameter]] = {}
+        self._results: dict[Scalar, Any] = {}
         self.statics: Mapping[tuple[int, int], Any] = {}  # values of `static(...)` by line and column
         if not own_module(self.__module__):
             remember_lines(python)
@@ -88,6 +90,16 @@ class Function:
         if found is None:
             with compiling:
                 found = self._parameters[real] = signature(self.python, real, self._annotations)
+        return found
+
+    def annotated_result(self, real: Scalar) -> Any:
+        """The type that the annotation of the result means, of several a tuple; None where any will do."""
+        if "return" not in self.python.__annotations__:
+            return None
+        found: Any = self._results.get(real, self)
+        if found is self:
+            known = resolve_annotations(self.python) if self._annotations is None else self._annotations
+            found = self._results[real] = result_type(known["return"], real)
         return found
 
     def vjp(self, g: Callable[..., Any]) -> Function:

@@ -93,7 +93,8 @@ def _printf(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> No
     if not isinstance(args[0], str):
         raise t.error(node, "printf takes a format string first")
     if len(args) - 1 > MOST_VALUES:
-        raise t.error(node, f"the maximum number of variadic arguments that can be passed to `printf` is {MOST_VALUES}")
+        most = f"the maximum number of variadic arguments that can be passed to `printf` is {MOST_VALUES}"
+        raise t.error(node, f"printf of {len(args) - 1} values", most)
     given = list(args[1:])
     values: list[Value] = []
     pieces = _CONVERSION.split(args[0])

@@ -321,6 +321,17 @@ def signature(
     return out
 
 
+def result_type(spec: Any, real: Scalar) -> Any:
+    """The type that the annotation of a result stands for, of `tuple[...]` a tuple; None where any will do, or where
+    it is for other tools than this one."""
+    if getattr(spec, "__origin__", None) is tuple and Ellipsis not in spec.__args__:
+        return tuple(result_type(part, real) for part in spec.__args__)
+    try:
+        return annotated_type(spec, real)
+    except (TypeError, ValueError):  # NumPy finds a dtype in an array, and no type in that
+        return None
+
+
 def annotated_type(spec: Any, real: Scalar) -> Type | None:
     """The type that an annotation stands for; None where any type will do."""
     if spec is None or spec is Any or spec is tuple or spec is Callable or is_open(spec):

@@ -18,7 +18,7 @@ from sim.core.lang.frontend.tracing import bodies
 from sim.core.lang.frontend.tracing.bodies import Arguments, parameter_value, result_of
 from sim.core.lang.frontend.tracing.calls import apply
 from sim.core.lang.frontend.tracing.closed_form import ClosedForm
-from sim.core.lang.frontend.tracing.context import Context, Frame, Syntax
+from sim.core.lang.frontend.tracing.context import OUTSIDE, Context, Frame, Syntax
 from sim.core.lang.frontend.tracing.expressions import evaluate
 from sim.core.lang.frontend.tracing.statements import execute
 from sim.core.lang.ir.core import Func
@@ -56,10 +56,10 @@ def trace_call(
 
     Other arguments, and what is `Known`, are constants.
 
-    Raises `KernelError` without a place: there is no line of a kernel.
+    Raises `KernelError`, without a place where that is the call: there is no line of a kernel.
     """
     t = Context(SYNTAX, real)
-    t.frames.append(Frame(_OUTSIDE, None, ("outside",)))
+    t.frames.append(Frame(_OUTSIDE, None, OUTSIDE))
     node = _OUTSIDE.source.node
     with t.b:
         given = {
@@ -74,7 +74,8 @@ def trace_call(
             )
             value, kind = (None, None) if made is None else result_of(t, _OUTSIDE, made)
         except KernelError as problem:
-            raise type(problem)(problem.what, None, problem.hint) from None
+            inside = problem.span is not None and problem.span.file != _OUTSIDE.source.file
+            raise type(problem)(problem.what, problem.span if inside else None, problem.hint) from None
     out = t.finish(target.name, None, flatten(value))
     out.attrs["result"] = kind
     return out

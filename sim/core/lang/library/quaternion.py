@@ -60,6 +60,27 @@ def quat_from_axis_angle(axis, angle):
 
 
 @export
+def quat_between_vectors(a, b):
+    """The shortest rotation that turns the direction of a into that of b: (a x b, 1 + a . b), normalised.
+    Where they are opposite, half a turn about an axis across; the identity where a vector is zero."""
+    a, b = normalize(a), normalize(b)
+    w = 1.0 + dot(a, b)
+    opposite = w < 1.0e-6
+    c = where(opposite, _across(a), cross(a, b))
+    return normalize(quaternion_type(a)(c[0], c[1], c[2], where(opposite, 0.0, w)))
+
+
+@func
+def _across(a):
+    """A vector across a unit vector: its cross product with the axis that is farthest from it."""
+    x, y, z = abs(a[0]), abs(a[1]), abs(a[2])
+    along_x, along_y = x <= y and x <= z, y < x and y <= z
+    zero = 0.0 * x
+    one = 1.0 + zero
+    return cross(a, type(a)(where(along_x, one, zero), where(along_y, one, zero), where(along_x or along_y, zero, one)))
+
+
+@export
 def quat_to_axis_angle(q):
     """(axis, angle) with angle = 2 atan2(|u|, |w|) in [0, pi] and axis = +-u / |u|.
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, Union, get_args
 
 import numpy as np
 
-from sim.core.lang.errors import RefusedName
+from sim.core.lang.errors import RefusedName, ValueMismatch
 from sim.core.lang.memoize import compiling
 from sim.core.lang.types.values import Composite, HostInteger, HostNumber, components
 
@@ -120,7 +120,9 @@ class CompositeType(Type):
 
 
 class Homogeneous(CompositeType):
-    """All leaves of one scalar type (`dtype`), laid out in `shape`."""
+    """All leaves of one scalar type (`dtype`), laid out in `shape`.  family: what such types are called."""
+
+    family: str
 
     dtype: Scalar
     shape: tuple[int, ...]
@@ -135,7 +137,7 @@ class Homogeneous(CompositeType):
     def __call__(self, *values: Any, **named: Any) -> Composite:
         """A host value: without arguments zeros, one number fills, else components, or parts that have them.
 
-        Raises TypeError for what is no number, or for another number of components.
+        Raises ValueMismatch for what is no number, or for another number of components.
         """
         if named:
             raise TypeError(f"{self} takes no argument '{next(iter(named))}'")
@@ -146,13 +148,14 @@ class Homogeneous(CompositeType):
         if len(flat) == 1 and not isinstance(self, Quaternion):
             flat = flat.repeat(len(self.leaves))
         if len(flat) != len(self.leaves):
-            raise TypeError(f"{self} has {len(self.leaves)} components, got {len(flat)}")
+            counts = f"expected {len(self.leaves)} elements, got {len(flat)}"
+            raise ValueMismatch(f"{self}: Invalid number of arguments in {self.family} constructor, {counts}")
         return flat
 
     def from_ptr(self, address: int) -> Composite:
         """The value whose components lie at an address of the host, copied."""
         if not address:
-            raise RuntimeError(f"{self}.from_ptr: the address is null")
+            raise RuntimeError(f"{self}.from_ptr({address}): NULL pointer exception")
         return Composite(self, np.frombuffer(ctypes.string_at(address, self.size), self.dtype.np))
 
     def __len__(self) -> int:
@@ -219,7 +222,7 @@ def _subscripts(kind: str, items: Any, names: str) -> tuple[Any, ...]:
 
 class Vector(Homogeneous):
     named_part = _component
-    _wp_generic_type_str_ = "vec_t"
+    family, _wp_generic_type_str_ = "vector", "vec_t"
 
     def __class_getitem__(cls, items: Any) -> Vector:
         """`Vector[float, Literal[3]]`, as annotations of Warp spell it."""
@@ -234,7 +237,7 @@ class Vector(Homogeneous):
 class Matrix(Homogeneous):
     """Row major."""
 
-    _wp_generic_type_str_ = "mat_t"
+    family, _wp_generic_type_str_ = "matrix", "mat_t"
 
     def __class_getitem__(cls, items: Any) -> Matrix:
         """`Matrix[float, Literal[2], Literal[3]]`: rows, then columns."""
@@ -248,7 +251,9 @@ class Matrix(Homogeneous):
                 " sim.matrix_from_cols(...) for vectors"
             )
         if len(values) == self.rows and any(np.shape(v) not in ((), (self.cols,)) for v in values):
-            raise TypeError(f"a row of {self} has {self.cols} numbers, got {values}")
+            row = next(v for v in values if np.shape(v) not in ((), (self.cols,)))
+            rows = f"expected row of length {self.cols}, got {row}"
+            raise ValueMismatch(f"{self}: Invalid argument in matrix constructor, {rows}")
         return super()._components(values)
 
     def __init__(self, rows: int, cols: int, dtype: Scalar) -> None:
@@ -260,7 +265,7 @@ class Quaternion(Homogeneous):
     """(x, y, z, w), w the real part."""
 
     named_part = _component
-    _wp_generic_type_str_ = "quat_t"
+    family, _wp_generic_type_str_ = "quaternion", "quat_t"
 
     def __class_getitem__(cls, dtype: Any) -> Quaternion:
         return quaternion(dtype)
@@ -273,7 +278,7 @@ class Quaternion(Homogeneous):
 class Transformation(Homogeneous):
     """(p.x, p.y, p.z, q.x, q.y, q.z, q.w): a translation and a rotation."""
 
-    _wp_generic_type_str_ = "transform_t"
+    family, _wp_generic_type_str_ = "transform", "transform_t"
 
     def __class_getitem__(cls, dtype: Any) -> Transformation:
         return transformation(dtype)
@@ -285,7 +290,8 @@ class Transformation(Homogeneous):
     def __call__(self, *values: Any, **named: Any) -> Composite:
         """As of vectors; without arguments the identity; `p` and `q` by position or name, each may be left out."""
         if set(named) - {"p", "q"} or (named and len(values) > 1):
-            raise TypeError(f"{self} takes p= and q=, got {', '.join(named)}")
+            wrong = next((n for n in named if n not in ("p", "q")), next(iter(named)))
+            raise TypeError(f"{self} takes p= and q=: got an unexpected keyword argument '{wrong}'")
         if not values or named or len(values) == 2 or (np.ndim(values[0]) and np.size(values[0]) == 3):
             p = values[0] if values else named.get("p", (0, 0, 0))
             q = values[1] if len(values) == 2 else named.get("q", (0, 0, 0, 1))
@@ -357,7 +363,8 @@ def vector(length: int, dtype: Any = float) -> Vector:
 def matrix(shape: tuple[int, int], dtype: Any = float) -> Matrix:
     """The matrix type of any shape: `matrix(shape=(2, 3), dtype=float)`; `Any` leaves open."""
     if len(shape) != 2:
-        raise ValueError(f"the shape of a matrix is (rows, columns), not {shape}")
+        count = f"{len(shape)} dimension{'s' if len(shape) != 1 else ''}"
+        raise ValueError(f"Matrix shape must have exactly two dimensions, got {count} in shape {tuple(shape)}")
     if isinstance(dtype, RefusedName):
         return dtype[shape]  # type: ignore[return-value]
     if any(map(is_open, (*shape, dtype))):

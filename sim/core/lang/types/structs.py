@@ -179,7 +179,9 @@ def _check_array(value: Any, name: str, field: ArrayType) -> None:
     if isinstance(dtype, Type) and field.dtype not in (None, dtype):
         raise TypeError(f"Struct field '{name}' expects dtype {field.dtype}, got {dtype}")
     if isinstance(dtype, Type) and ndim != field.ndim:
-        raise TypeError(f"Struct field '{name}' expects {field.ndim} dimensions, got {ndim}")
+        raise TypeError(
+            f"Struct field '{name}' expects an array with {field.ndim} dimension(s), got {ndim} dimension(s)"
+        )
 
 
 class RefusedStruct(RefusedName):
@@ -206,7 +208,7 @@ def place_of(value: Any, field: ArrayType) -> tuple[Any, ...]:
         raise TypeError(f"expected {field} in an element of an array, got {given}; of an indexedarray x.contiguous()")
     if value.dtype is not field.dtype or value.ndim != field.ndim:
         raise TypeError(f"expected {field}, got an array of {given}")
-    return value.ptr, np.array(value.shape), np.array(value.strides)
+    return value.ptr or 0, np.array(value.shape), np.array(value.strides)
 
 
 def struct(cls: type) -> Struct | RefusedStruct:

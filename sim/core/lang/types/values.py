@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sim.core import config
+from sim.core.lang.errors import ValueMismatch
 from sim.core.lang.types.evaluation import operation
 
 ScalarType: TypeAlias = Any
@@ -30,19 +31,22 @@ def python_number(kind: ScalarType, value: Any) -> Any:
 def components(value: Any, dtype: np.dtype, what: str) -> np.ndarray:
     """The numbers in a value, as components of this dtype: floats are rounded, integers wrap.
 
-    Raises TypeError where there is something else, or where an integer gets a fraction (of no host value: those are
-    converted, as in a kernel).
+    Raises ValueMismatch where there is something else, or where an integer gets a fraction (of no host value: those
+    are converted, as in a kernel).
     """
     given = (value.data if isinstance(value, Composite) else np.asarray(value)).reshape(-1)
     if given.dtype == object:  # numbers of different kinds, or of no kind that NumPy knows
         given = np.array([x.item() if isinstance(x, np.generic) else x for x in given], ndmin=1)
     if given.dtype.kind not in "biufO" or not all(isinstance(x, int) for x in given if given.dtype == object):
-        raise TypeError(f"a component of {what} is a number, got {value!r}")
+        raise ValueMismatch(
+            f"a component of {what}: Expected to assign a `{dtype}` value but got `{type(value).__name__}` instead:"
+            f" {value!r}"
+        )
     with np.errstate(all="ignore"):
         if dtype.kind not in "iu":
             return given.astype(dtype)
         if given.dtype.kind == "f" and not isinstance(value, Composite) and np.any(given != np.trunc(given)):
-            raise TypeError(f"a component of {what} is a whole number, got {value!r}")
+            raise ValueMismatch(f"a component of {what} is a whole number, got {value!r}")
         if given.dtype.kind == "f":
             given = np.trunc(given).astype(np.int64)
         return (given % 2**64).astype(np.uint64).astype(dtype) if given.dtype == object else given.astype(dtype)
@@ -238,13 +242,26 @@ class Composite(HostOperators, metaclass=HostClass):
         shape = self.data[self._key(key)].shape
         given = components(value, self.data.dtype, self.type.name)
         if np.ndim(value) and (np.shape(value) != shape or not shape):
-            raise ValueError(f"{self.type}[{key}] takes {shape or 'one number'}, got {np.shape(value)}")
+            raise ValueMismatch(self._misfit(key, shape, value))
         self.data[key] = given.reshape(shape) if np.ndim(value) else given[0]
+
+    def _misfit(self, key: Any, shape: tuple[int, ...], value: Any) -> str:
+        wrong = [x for x in value if isinstance(x, Composite)] if isinstance(value, (list, tuple)) else []
+        if wrong:
+            kinds = f"a sequence of `{self.type.dtype}` values but got `{wrong[0].type.__name__}` instead"
+            return f"{self.type}[{key}]: Expected to assign a slice from {kinds}"
+        sizes = f"{self.type}[{key}] takes {shape or 'one number'}, got {np.shape(value)}"
+        return f"Can only assign sequence of same size: {sizes}"
 
     def _key(self, key: Any) -> Any:
         keys = key if isinstance(key, tuple) else (key,)
-        if len(keys) > self.data.ndim or any(not isinstance(k, (slice, int, np.integer)) for k in keys):
-            raise KeyError(f"{key!r}: {self.type} takes {'an index' if self.data.ndim == 1 else 'one or two indices'}")
+        if len(keys) > self.data.ndim:
+            most = "one index" if self.data.ndim == 1 else "one or two indices"
+            raise KeyError(f"{self.type}: Invalid key, expected {most}, got {len(keys)}")
+        for k in keys:
+            if not isinstance(k, (slice, int, np.integer)):
+                known = "int or slice" if self.data.ndim == 1 else "int or pair of ints, or slices"
+                raise KeyError(f"{self.type}: Invalid key {k!r}, expected {known}")
         return key
 
     def __getattr__(self, name: str) -> Any:
@@ -255,16 +272,19 @@ class Composite(HostOperators, metaclass=HostClass):
             return Composite.over(self.__dict__["type"].named_part(name)[0], self.data[part])
         if name in _OF_TYPE:
             return getattr(self.type, name)
-        raise AttributeError(f"{self.type} has no component '{name}'")
+        raise AttributeError(self._no_part(name))
 
     def __setattr__(self, name: str, value: Any) -> None:
         part = self._part(name)
         if part is not None:
             self[part] = value
         elif not name.strip(_XYZW):
-            raise AttributeError(f"{self.type} has no component '{name}'")
+            raise AttributeError(self._no_part(name))
         else:
             object.__setattr__(self, name, value)
+
+    def _no_part(self, name: str) -> str:
+        return f"a component of {self.type}: '{self.type.__name__}' object has no attribute '{name}'"
 
     def _part(self, name: str) -> int | slice | None:
         found = self.__dict__["type"].named_part(name) if "type" in self.__dict__ else None
@@ -292,7 +312,8 @@ class Composite(HostOperators, metaclass=HostClass):
     def _line(self, k: int, axis: int) -> int:
         shape = self.data.shape
         if len(shape) != 2 or not -shape[axis] <= k < shape[axis]:
-            raise IndexError(f"{self.type} has no {('row', 'column')[axis]} {k}")
+            name = ("row", "column")[axis]
+            raise IndexError(f"{self.type} has no {name} {k}: Invalid {name} index")
         return int(k % shape[axis])
 
     def _vector(self, data: np.ndarray) -> Composite:

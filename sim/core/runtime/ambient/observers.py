@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from sim.core.runtime.ambient.stacks import OpenStack, anywhere
+from sim.core.runtime.ambient.stacks import OpenStack
 from sim.core.runtime.compiled.argument_packing import FlatArguments
 from sim.core.runtime.compiled.compiled import Compiled
 from sim.core.runtime.memory.buffer import Buffer
@@ -98,13 +98,14 @@ class PassiveObserver:
         return False
 
 
-opened = OpenStack[AnyObserver]()
+somewhere: list[None] = []
+opened = OpenStack[AnyObserver](somewhere)
 """The observers; only the innermost is called."""
 
 
 def current() -> AnyObserver | None:
     """The open observer, or None."""
-    if not anywhere:
+    if not somewhere:
         return None
     entries = opened.entries
     return entries[-1] if entries else None

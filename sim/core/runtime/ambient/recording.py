@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from sim.core.runtime.ambient.stacks import OpenStack, anywhere, insist
+from sim.core.runtime.ambient.stacks import OpenStack, insist
 from sim.core.runtime.memory.buffer import Strided
 
 ArrayT = TypeVar("ArrayT")
@@ -65,7 +65,8 @@ class Recorder(Protocol[ArrayT, OperationT, CallT]):
 AnyRecorder = Recorder[Any, Any, Any]
 """A recorder, for those who do not know the rooms above."""
 
-opened = OpenStack[AnyRecorder | None]()
+somewhere: list[None] = []
+opened = OpenStack[AnyRecorder | None](somewhere)
 """The recorders; only the innermost is called.  None: recording is paused."""
 
 
@@ -81,7 +82,7 @@ def pop() -> AnyRecorder | None:
 
 def current() -> AnyRecorder | None:
     """The open recorder, or None."""
-    if not anywhere:
+    if not somewhere:
         return None
     entries = opened.entries
     return entries[-1] if entries else None

@@ -17,17 +17,23 @@ look at what its thread has open, which takes longer (`threading.local`)."""
 
 
 class OpenStack(threading.local, Generic[T]):
-    """The `entries` that are open in the present thread, the innermost last."""
+    """The `entries` that are open in the present thread, the innermost last.
 
-    def __init__(self) -> None:
+    somewhere: as `anywhere`, for this stack alone: with a tape open, nearly always no graph is.
+    """
+
+    def __init__(self, somewhere: list[None] | None = None) -> None:
         self.entries: list[T] = []
+        self._somewhere = [] if somewhere is None else somewhere
 
     def push(self, entry: T) -> None:
         anywhere.append(None)  # first, and removed last: an interruption in between costs time and nothing else
+        self._somewhere.append(None)
         self.entries.append(entry)
 
     def pop(self) -> T:
         entry = self.entries.pop()
+        self._somewhere.pop()
         anywhere.pop()
         return entry
 

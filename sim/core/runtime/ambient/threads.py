@@ -19,6 +19,7 @@ from functools import partial
 import numpy as np
 
 from sim.core.backends.base import Executable
+from sim.core.backends.llvm.python_calls import builtin_repeat
 from sim.core.backends.native import ACTIVE, ROW, STOP, WORDS, YIELD, native
 from sim.core.lang.memoize import compiling
 from sim.core.runtime.compiled.compiled import Compiled
@@ -153,24 +154,24 @@ def run_table(table: int, rows: int, splits: bool) -> None:
     _pool.run(table, rows)
 
 
-def runner(executable: Executable, block: int, n: int, compiled: Compiled) -> tuple[Callable[[], None], object]:
-    """What runs threads 0 .. n - 1 of a launch again and again, and what has to be kept alive for it."""
+def runner(executable: Executable, block: int, n: int, compiled: Compiled) -> Callable[[], None]:
+    """What runs threads 0 .. n - 1 of a launch again and again."""
     grain = grain_of(compiled)
     if (address := getattr(executable, "address", 0)) and not (grain and n >= ALONE * grain):
-        row = np.array((address, block, n, 0), np.int64)
-        return partial(native().run_row, row.ctypes.data), row
-    return partial(run_range, executable, block, n, compiled), None
+        return builtin_repeat(address, executable, block, n)
+    return partial(run_range, executable, block, n, compiled)
 
 
-def run_range(executable: Executable, block: int, n: int, compiled: Compiled) -> None:
-    """Run threads 0 .. n - 1 of a launch."""
+def run_range(executable: Executable, block: int, threads: int, compiled: Compiled) -> None:
+    """Run threads 0 .. threads - 1 of a launch."""
     if (
-        _threads > 1
+        threads >= ALONE * LEAST
+        and _threads > 1
         and (grain := grain_of(compiled))
-        and n >= ALONE * grain
+        and threads >= ALONE * grain
         and (address := getattr(executable, "address", 0))
     ):
-        row = np.array((address, block, n, grain), np.int64)
+        row = np.array((address, block, threads, grain), np.int64)
         run_table(row.ctypes.data, len(row) // ROW, True)
     else:
-        executable.run(block, 0, n)
+        executable.run(block, 0, threads)

@@ -103,7 +103,7 @@ class array(HostSide, ArrayOperators):  # noqa: N801  Warp's name
     dtype: Type
     ndim: int
     size: int
-    ptr: int
+    ptr: int | None  # None: no elements
     is_contiguous: bool
     slots: bytes  # address, shape and strides, as in the argument block of a launch
     layout_flags: int  # see `layout_flags_of`
@@ -558,9 +558,10 @@ def make_array(buffer: Buffer, offset: int, shape: tuple[int, ...], strides: tup
     """The one place where array objects come from."""
     made: array = _object_new(array)
     made.buffer, made.offset, made.shape, made.strides, made.dtype = buffer, offset, shape, strides, dtype
-    made.ndim, made.size, made.ptr, made._grad = len(shape), math.prod(shape), buffer.address + offset, None
+    size, address = math.prod(shape), buffer.address + offset
+    made.ndim, made.size, made.ptr, made._grad = len(shape), size, address if size else None, None
     made.is_contiguous = is_packed(shape, strides, size_of(dtype))
-    made.slots = slots_of(made.ptr, shape, strides)
+    made.slots = slots_of(address, shape, strides)
     made.layout_flags = layout_flags_of(made.is_contiguous, buffer.foreign, shape)
     return made
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sim.core.lang.errors import ArrayError
 from sim.core.lang.frontend.constructors import zeros as zeros_of_a_thread
 from sim.core.lang.frontend.tracing.registry import Refusal, in_kernels
 from sim.core.lang.types import Scalar, as_type
@@ -147,6 +148,11 @@ def copy(dest: AnyArray, src: AnyArray, dest_offset: int = 0, src_offset: int = 
         if not isinstance(value, (array, indexedarray)):
             given = type(value).__name__
             raise TypeError(f"{name} of copy is not an array but {given}; use dest.assign(data) for host data")
+    for name, number in (("Destination offset", dest_offset), ("Source offset", src_offset), ("count", count)):
+        if not hasattr(number, "__index__"):
+            raise ArrayError(f"copy: offsets and count must be integers, got {number!r}")
+        if operator.index(number) < 0:
+            raise ArrayError(f"copy: {name} must be non-negative, got {number}")
     dest_offset, src_offset, count = (operator.index(k) for k in (dest_offset, src_offset, count))
     whole = not (dest_offset or src_offset or count)
     reshaped = dest.size == src.size and isinstance(dest, array) and dest.is_contiguous and src.is_contiguous
@@ -154,9 +160,10 @@ def copy(dest: AnyArray, src: AnyArray, dest_offset: int = 0, src_offset: int = 
         transfer(dest, src)
         return
     number = count or max(src.size - src_offset, 0)
-    for name, value, start in (("dest", dest, dest_offset), ("src", src, src_offset)):
-        if start < 0 or number < 0 or start + number > value.size:
-            raise ValueError(f"{number} elements from {name}_offset={start} do not fit {name}, which has {value.size}")
+    for name, word, value, start in (("dest", "destination", dest, dest_offset), ("src", "source", src, src_offset)):
+        if start + number > value.size:
+            end = f"{number} elements from {name}_offset={start} on exceeds the {word} size"
+            raise ArrayError(f"copy: {end}, {value.size}")
     transfer(_run(dest, dest_offset, number), _run(src, src_offset, number))
 
 
@@ -164,9 +171,11 @@ def _run(view: AnyArray, start: int, number: int) -> AnyArray:
     """So many elements of the flattened array."""
     if isinstance(view, indexedarray):
         if view.ndim > 1:
-            raise ValueError("offsets and counts are for indexedarrays of one dimension; copy all, or x.contiguous()")
+            raise ArrayError("offsets and counts are for indexedarrays of one dimension; copy all, or x.contiguous()")
         chosen = view.indices[0]
         part: AnyArray = view.data[slice(start, start + number) if chosen is None else chosen[start : start + number]]
+    elif view.ndim > 1 and not view.is_contiguous:
+        raise ArrayError("offsets and counts of strided arrays are only supported for 1-D; copy all, or x.contiguous()")
     else:
         part = (view if view.ndim == 1 else view.flatten())[start : start + number]
     return part

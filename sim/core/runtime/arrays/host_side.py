@@ -124,7 +124,7 @@ class HostSide:
         if capsule is not None:
             return capsule
         if options.pop("stream", None) not in (None, -1):
-            raise TypeError("a DLPack stream must be None or -1 for CPU memory: there is none to wait for")
+            raise TypeError("the DLPack stream must be None or -1 for CPU device: there is none to wait for")
         return self.numpy().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import weakref
 from collections.abc import Callable, Sequence
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from sim.core.lang.errors import ArrayError, NotSupportedError
 from sim.core.lang.types import Struct, Type, alignment, as_type, extent, is_open, size_of
 from sim.core.runtime.devices.device import DeviceLike, get_device
 from sim.core.runtime.memory.buffer import Buffer
@@ -37,8 +39,11 @@ def as_shape(shape: ShapeLike) -> tuple[int, ...]:
         raise TypeError(f"a shape is an integer or a sequence of integers, not {shape!r}") from None
     if not 1 <= len(extents) <= MAX_DIM:
         raise ValueError(f"an array has 1 to {MAX_DIM} dimensions, not {len(extents)} (shape {extents})")
-    if min(extents) < 0 or max(extents) > _EXTENT:
-        raise ValueError(f"shape {extents}: extents go from 0 to {_EXTENT}")
+    if min(extents) < 0:
+        raise ValueError(f"shape {extents}: Array shapes must be non-negative")
+    if max(extents) > _EXTENT:
+        most = f"the maximum representable value of a signed 32-bit integer, {_EXTENT}"
+        raise ValueError(f"shape {extents}: Array shapes must not exceed {most}")
     return extents
 
 
@@ -70,7 +75,7 @@ def in_fresh_memory(
     element(kind)  # refuses types that memory cannot hold
     steps = _as_strides(strides, extents, kind)
     if min(steps) < 0:
-        raise ValueError(f"strides {steps}: those of new memory are not negative; make it, and take x[::-1]")
+        raise NotSupportedError(f"Negative strides {steps} of new memory are not supported; make it, and take x[::-1]")
     nbytes = 0 if 0 in extents else reach(extents, steps)[1] + size_of(kind)
     on = get_device(device)
     buffer = on.allocate_pinned(nbytes) if pinned else on.allocate(nbytes, zero)
@@ -81,7 +86,7 @@ def _as_strides(strides: Sequence[int] | None, extents: tuple[int, ...], kind: T
     if strides is None:
         return packed_strides(extents, size_of(kind))
     if len(strides) != len(extents):
-        raise ValueError(f"{len(strides)} strides for {len(extents)} dimensions")
+        raise ValueError(f"Invalid number of strides, expected {len(extents)} strides, got {len(strides)}")
     return tuple(operator.index(s) for s in strides)
 
 
@@ -138,6 +143,8 @@ def at_pointer(
         raise TypeError("memory given by ptr needs dtype and shape")
     kind, extents = as_type(dtype), as_shape(shape)
     element(kind)
+    if not ptr and min(extents):
+        raise ArrayError(f"memory for {math.prod(extents)} elements at address 0: there is none; use zeros(...)")
     steps = _as_strides(strides, extents, kind)
     low = high = 0
     if min(extents):

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sim.core.lang.types import Homogeneous, as_type, scalar_of, size_of
+from sim.core.lang.errors import ArrayError
+from sim.core.lang.types import Homogeneous, Scalar, Type, as_type, scalar_of, size_of
 from sim.core.runtime.arrays.placement import DType, Placement, ShapeLike, as_shape
 from sim.core.runtime.memory.buffer import Operand, Strided
 from sim.core.runtime.memory.elements import element
@@ -61,7 +62,7 @@ def indexed(a: Strided, keys: Keys) -> Placement:
 def reshaped(a: Strided, shape: ShapeLike) -> Placement:
     """The same elements of contiguous memory in another shape; one extent may be -1."""
     if not a.is_contiguous:
-        raise ValueError("only contiguous arrays can be reshaped; use x.contiguous().reshape(...)")
+        raise ArrayError("only contiguous arrays can be reshaped; use x.contiguous().reshape(...)")
     size = math.prod(a.shape)
     extents = [int(n) for n in (shape if isinstance(shape, Sequence | np.ndarray) else (shape,))]
     if extents.count(-1) == 1:
@@ -69,7 +70,8 @@ def reshaped(a: Strided, shape: ShapeLike) -> Placement:
         extents[extents.index(-1)] = size // rest if rest else 0
     wanted = as_shape(extents)
     if math.prod(wanted) != size:
-        raise ValueError(f"cannot reshape {a.shape} to {shape}: {size} elements do not fit")
+        sizes = f"of shape {a.shape} (size {size}) into shape {tuple(extents)} (size {math.prod(wanted)})"
+        raise ArrayError(f"cannot reshape array {sizes}")
     return a.buffer, a.offset, wanted, packed_strides(wanted, size_of(a.dtype)), a.dtype
 
 
@@ -94,10 +96,24 @@ def viewed_as(a: Operand, dtype: DType) -> Placement:
         if a.shape[cut:] == kind.shape and a.strides[cut:] == element(kind)[2]:  # all of it: one element
             return a.buffer, a.offset, a.shape[:cut] or (1,), a.strides[:cut] or (size_of(kind),), kind
     if size_of(kind) != size_of(a.dtype):
-        raise ValueError(f"elements of {a.dtype} in shape {a.shape} cannot be viewed as {kind}")
+        types = f"dtype {kind.__name__} from source dtype {a.dtype.__name__}"
+        raise ArrayError(f"cannot create an array view with {types}: {_why_no_view(a, kind)}")
     if a.requires_grad and scalar_of(kind) is not scalar_of(a.dtype):
         raise TypeError(f"{a.dtype} elements with a gradient cannot be viewed as {kind}; clone it without")
     return a.buffer, a.offset, a.shape, a.strides, kind
+
+
+def _why_no_view(a: Operand, kind: Type) -> str:
+    """Why elements of one type are not those of another: their bytes, or how they lie."""
+    if isinstance(kind, Homogeneous) and isinstance(a.dtype, Scalar):
+        if kind.dtype.size == a.dtype.size:
+            return f"the last axes of shape {a.shape}, strides {a.strides} are not the packed components of one"
+        wanted = f"target scalar dtype {kind.dtype} has size {kind.dtype.size} bytes"
+    else:
+        wanted = f"target dtype has size {size_of(kind)} bytes"
+    if isinstance(a.dtype, Homogeneous) and isinstance(kind, Scalar):
+        return f"source scalar dtype {a.dtype.dtype} has size {a.dtype.dtype.size} bytes, but {wanted}"
+    return f"source dtype has size {size_of(a.dtype)} bytes, but {wanted}"
 
 
 def with_elements(a: Operand, dtype: DType) -> Placement:

@@ -2,14 +2,13 @@
 
 The launch dimensions and the address of the error record come first, then the parameters in order: an array is its
 address, shape and strides; a number has eight bytes.  A launch has a few microseconds: so arrays keep their part ready
-(`array.slots`), a block is a concatenation, and blocks are used again.
+(`array.slots`), and a block is a concatenation.
 """
 
 from __future__ import annotations
 
-import ctypes
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -62,26 +61,10 @@ class Memory:
         self.layout_flags = layout_flags_of(is_contiguous, False, shape)  # snapshots end with spare bytes
 
 
-class ArgumentBlock:
-    """Memory for the arguments of one launch."""
-
-    __slots__ = ("address", "_view")
-
-    def __init__(self, size: int) -> None:
-        memory = ctypes.create_string_buffer(size)
-        self.address, self._view = ctypes.addressof(memory), memoryview(memory).cast("B")
-
-    def __len__(self) -> int:
-        return len(self._view)
-
-    def fill(self, dims: tuple[int, ...], fault: int, parts: list[bytes]) -> None:
-        """Write the dimensions, the address of the error record (0: none) and what `ArgumentPacking.parts` made."""
-        self._view[:] = _header(dims, fault) + b"".join(parts)
-
-
-def _nothing(ndim: int) -> bytes:
-    """The part of an array argument that is None."""
-    return slots_of(0, (0,) * ndim, (0,) * ndim)
+@lru_cache
+def _nothing(ndim: int) -> Memory:
+    """What stands for an array argument that is None."""
+    return Memory(0, (0,) * ndim, (0,) * ndim, True, None)
 
 
 @lru_cache(4096)
@@ -89,55 +72,61 @@ def _header(dims: tuple[int, ...], fault: int) -> bytes:
     return _HEADER.pack(*dims, *(1,) * (4 - len(dims)), fault)
 
 
+def block_of(dims: tuple[int, ...], fault: int, arguments: bytes) -> bytes:
+    """The argument block of a launch: its dimensions, the address of the error record (0: none), and what
+    `ArgumentPacking.packed` made."""
+    return _header(dims, fault) + arguments
+
+
+_CONTENT = bytes.__basicsize__ - 1
+"""Where the content of a bytes object begins: it ends the object, with a zero behind it (Python's `PyBytesObject`)."""
+
+
+def address_of_block(block: bytes) -> int:
+    """Where a block lies, as long as it lives: `ctypes.c_char_p` finds that too, in five times the time."""
+    return id(block) + _CONTENT
+
+
+@lru_cache(1024)
+def _packer(formats: tuple[str | None, ...]) -> Callable[[FlatArguments], tuple[bytes, LayoutFlags]]:
+    """What `ArgumentPacking.packed` calls, for numbers of these formats and arrays (None): one expression without a
+    loop, because that takes half the time.  It reads
+
+        lambda args: (b"".join((args[0].slots, number_1(args[1]))), (args[0].layout_flags,))
+    """
+    arrays = [k for k, form in enumerate(formats) if form is None]
+    parts = [f"args[{k}].slots," if form is None else f"number_{k}(args[{k}])," for k, form in enumerate(formats)]
+    flags = [f"args[{k}].layout_flags," for k in arrays]
+    numbers = {f"number_{k}": struct.Struct("<" + form).pack for k, form in enumerate(formats) if form is not None}
+    made: Callable[[FlatArguments], tuple[bytes, LayoutFlags]]
+    made = eval(f'lambda args: (b"".join(({"".join(parts)})), ({"".join(flags)}))', numbers)  # noqa: S307
+    return made
+
+
 class ArgumentPacking:
     """How the arguments of one function become its block."""
 
     def __init__(self, func: Func) -> None:
         self._name = func.name
-        self._forms = [
-            (
-                k,
-                struct.Struct("<" + scalar_format(p.type)).pack if isinstance(p.type, Scalar) else None,
-                _nothing(p.type.ndim) if isinstance(p.type, ArrayType) else b"",
-            )
-            for k, p in enumerate(func.params)
-        ]
-        """By parameter: its number, what packs it if it is a number, and the part of an array that is None."""
-        self._size = _HEADER.size + sum(len(number(0) if number else none) for _, number, none in self._forms)
-        self._blocks: list[ArgumentBlock] = []
+        kinds = [p.type for p in func.params]
+        self._nothing = [(k, _nothing(kind.ndim)) for k, kind in enumerate(kinds) if isinstance(kind, ArrayType)]
+        """Numbers of the arrays, with what stands for None there."""
+        formats = tuple(scalar_format(kind) if isinstance(kind, Scalar) else None for kind in kinds)
+        self._packed = _packer(formats)
 
-    def parts(self, args: FlatArguments) -> tuple[list[bytes], LayoutFlags]:
-        """Bytes by argument, what code may rely on of arrays.  Raises LaunchError where a number does not fit."""
-        parts = []
-        layout_flags = []
-        for i, number, none in self._forms:
-            arg = args[i]
-            if number is not None:
-                try:
-                    parts.append(number(arg))
-                except (struct.error, OverflowError) as error:
-                    raise LaunchError(f"kernel '{self._name}': an argument does not fit its type: {error}") from None
-            elif arg is None:
-                parts.append(none)
-                layout_flags.append(1)
-            else:
-                parts.append(arg.slots)
-                layout_flags.append(arg.layout_flags)
-        return parts, tuple(layout_flags)
-
-    def take(self) -> ArgumentBlock:
-        """A block to use and to `give` back."""
+    def packed(self, args: FlatArguments) -> tuple[bytes, LayoutFlags]:
+        """The arguments as bytes, what code may rely on of arrays.  Raises LaunchError where a number does not fit."""
         try:
-            return self._blocks.pop()  # another thread may have taken the last one since a question
-        except IndexError:
-            return ArgumentBlock(self._size)
-
-    def fresh(self) -> ArgumentBlock:
-        """A block to keep."""
-        return ArgumentBlock(self._size)
-
-    def give(self, block: ArgumentBlock) -> None:
-        self._blocks.append(block)
+            return self._packed(args)
+        except (struct.error, OverflowError) as error:
+            raise LaunchError(f"kernel '{self._name}': an argument does not fit its type: {error}") from None
+        except AttributeError:
+            if all(args[k] is not None for k, _ in self._nothing):
+                raise
+        given = list(args)
+        for k, nothing in self._nothing:
+            given[k] = nothing if args[k] is None else args[k]
+        return self.packed(given)
 
 
 def scalar_format(kind: Scalar) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
-from sim.core.backends.base import Backend, Executable
+from sim.core.backends.base import LANES, Backend, Executable
 from sim.core.lang.analysis.thread_locality import late_updates
 from sim.core.lang.ir.core import Func, Op, element_leaves, walk
 from sim.core.lang.memoize import compiling
@@ -17,6 +17,9 @@ from sim.core.runtime.compiled.argument_packing import ArgumentPacking, LayoutFl
 
 class CompilesKernels(Protocol):
     """What a compiled function asks of a device."""
+
+    identity: object
+    """No other device has it."""
 
     @property
     def backend(self) -> Backend: ...
@@ -31,7 +34,7 @@ class Compiled:
 
     func: Func
     source: Func | None = None
-    _executables: dict[tuple[CompilesKernels, LayoutFlags, bool], Executable] = field(default_factory=dict)
+    _executables: dict[tuple[object, LayoutFlags, bool, bool], Executable] = field(default_factory=dict)
 
     @cached_property
     def packing(self) -> ArgumentPacking:
@@ -78,14 +81,19 @@ class Compiled:
                 total += moved * (2 if op.name in ("accum", "atomic") else 1)
         return total
 
-    def executable(self, device: CompilesKernels, layout_flags: LayoutFlags, check: bool) -> Executable:
-        """The code for arrays of which `layout_flags` are known; check: with a test of every index."""
-        found = self._executables.get((device, layout_flags, check))
-        return found or self._compile(device, layout_flags, check)
+    def executable(self, device: CompilesKernels, layout_flags: LayoutFlags, check: bool, threads: int) -> Executable:
+        """The code for arrays of which `layout_flags` are known; check: with a test of every index; threads: how many
+        a launch has."""
+        found = self._executables.get((device.identity, layout_flags, check, threads < LANES))
+        return found or self._compile(device, layout_flags, check, threads < LANES)
 
-    def _compile(self, device: CompilesKernels, layout_flags: LayoutFlags, check: bool) -> Executable:
+    def _compile(self, device: CompilesKernels, layout_flags: LayoutFlags, check: bool, few: bool) -> Executable:
         with compiling:
-            found = self._executables.get((device, layout_flags, check))
+            if few and not device.backend.few_apart:
+                return self._executables.setdefault(
+                    (device.identity, layout_flags, check, True), self.executable(device, layout_flags, check, LANES)
+                )
+            found = self._executables.get((device.identity, layout_flags, check, few))
             if found is None:
                 arrays = [k for k, p in enumerate(self.func.params) if isinstance(p.type, ArrayType)]
                 flags = list(zip(arrays, layout_flags, strict=True))
@@ -93,9 +101,11 @@ class Compiled:
                     "packed": frozenset(k for k, bits in flags if bits & 1),
                     "tight": frozenset(k for k, bits in flags if bits & 2),
                     "narrow": {k: bits >> 2 for k, bits in flags if bits >> 2},
+                    "few": few,
                 }
                 func = Func(
                     self.func.name, self.func.body, self.func.span, self.func.dims, {**self.func.attrs, **known}
                 )
-                found = self._executables[device, layout_flags, check] = device.backend.compile(func, check)
+                found = device.backend.compile(func, check)
+                self._executables[device.identity, layout_flags, check, few] = found
             return found

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sim.core import config
-from sim.core.backends.base import int64_view, param_slots
+from sim.core.backends.base import param_slots
 from sim.core.backends.interp import InterpExecutable, Thread, apply
 from sim.core.lang.analysis.activity import is_float
 from sim.core.lang.errors import SimError, Span
@@ -24,7 +24,7 @@ from sim.core.lang.ir.core import Block, Func, Op, Value, emit, split_memory
 from sim.core.lang.ir.table import OPS
 from sim.core.runtime.ambient import observers
 from sim.core.runtime.arrays.array import array
-from sim.core.runtime.compiled.argument_packing import FlatArguments
+from sim.core.runtime.compiled.argument_packing import FlatArguments, address_of_block
 from sim.core.runtime.compiled.compiled import Compiled
 from sim.core.runtime.devices.device import Device, get_device
 from sim.core.runtime.launch.calls import run, thread_count
@@ -140,8 +140,8 @@ def _run_range(
 ) -> tuple[Span | None, int] | None:
     """Run some threads, one after another; where the first assertion failed, and in which thread."""
     block, fault, layout_flags = packed(compiled, dims, args)
-    executable = compiled.executable(device, layout_flags, False)
-    executable.run(block.address, begin, end)
+    executable = compiled.executable(device, layout_flags, False, end - begin)
+    executable.run(address_of_block(block), begin, end)
     return (executable.sites[int(fault[2])].span, int(fault[3])) if fault[0] else None
 
 
@@ -183,7 +183,7 @@ class _Tracker(Thread):
     ) -> Op | None:
         """The operation behind the first non-finite number that this thread writes to `target`; it runs up to there."""
         block, *_ = packed(Compiled(func), dims, args)
-        slots = int64_view(block.address, len(block) // 8)
+        slots = np.frombuffer(block, np.int64)
         coords = [int(c) for c in np.unravel_index(thread, (*dims, *(1,) * (4 - len(dims))))]
         runner = cls(thread, coords, lambda fault, linear: None)
         runner.target, runner.blamed = target, {}

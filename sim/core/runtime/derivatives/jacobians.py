@@ -58,7 +58,8 @@ def jacobian(
         results = program.named()
     if tape.skipped:
         raise JacobianError(
-            f"kernel '{min(tape.skipped)}' has enable_backward=False: it has no Jacobian by reverse mode",
+            f"Kernel must have backward pass enabled to compute Jacobians: '{min(tape.skipped)}' has"
+            " enable_backward=False",
             hint="switch enable_backward on for that kernel or its module, or use jacobian_fd",
         )
     wanted = _Wanted(program, results, input_output_mask)

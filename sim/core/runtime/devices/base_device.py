@@ -54,6 +54,8 @@ class Device:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.identity = object()
+        """Nobody else's, and quick to look up: another device may have the name later."""
 
     @property
     def alias(self) -> str:
@@ -167,11 +169,9 @@ class Device:
         """Starts the threads of a launch; `block`: address of its argument block, free again when this returns."""
         raise NotImplementedError
 
-    def runner(
-        self, executable: Executable, block: int, threads: int, compiled: Compiled
-    ) -> tuple[Callable[[], None], object]:
-        """What starts this launch again and again, and what has to be kept alive for it beside its block."""
-        return partial(self.run, executable, block, threads, compiled), None
+    def runner(self, executable: Executable, block: int, threads: int, compiled: Compiled) -> Callable[[], None]:
+        """What starts this launch again and again, as long as its block is kept."""
+        return partial(self.run, executable, block, threads, compiled)
 
     def synchronize(self, everything: bool = False) -> None:
         """Waits until everything that was launched on the present stream has ended; `everything`: on all of them."""

@@ -139,12 +139,9 @@ class CpuDevice(Device):
     def error_record(self) -> np.ndarray:
         return np.zeros(8, np.int64)
 
-    def run(self, executable: Executable, block: int, threads: int, compiled: Compiled) -> None:
-        run_range(executable, block, threads, compiled)
+    run = staticmethod(run_range)
 
-    def runner(
-        self, executable: Executable, block: int, threads: int, compiled: Compiled
-    ) -> tuple[Callable[[], None], object]:
+    def runner(self, executable: Executable, block: int, threads: int, compiled: Compiled) -> Callable[[], None]:
         return runner(executable, block, threads, compiled)
 
     def synchronize(self, everything: bool = False) -> None:

@@ -17,12 +17,13 @@ import numpy as np
 from sim.core.lang.errors import GradientError, entry_point
 from sim.core.lang.frontend.captures import Captures
 from sim.core.runtime.ambient import observers, recording
-from sim.core.runtime.ambient.stacks import OpenStack, anywhere
+from sim.core.runtime.ambient.stacks import OpenStack
 from sim.core.runtime.devices.base_device import Device, DeviceNode, NodeForm
 from sim.core.runtime.devices.segments import DeviceSegment, NativeSegment
 from sim.core.runtime.memory.buffer import Buffer, ByteRange, Operand, Strided, before_write
 
-opened = OpenStack["Graph | None"]()
+somewhere: list[None] = []
+opened = OpenStack["Graph | None"](somewhere)
 """The graphs; only the innermost captures what happens.  None: capture is suspended."""
 
 
@@ -244,7 +245,7 @@ def joined(graphs: Iterable[Graph]) -> Graph:
 
 def capturing() -> Graph | None:
     """The innermost open graph, or None."""
-    if not anywhere:
+    if not somewhere:
         return None
     entries = opened.entries
     return entries[-1] if entries else None

@@ -110,8 +110,10 @@ def array_inner(a: array, b: array, out: array | None = None, count: int | None 
     """Sum of a[i] * b[i] (vectors: of dot products), in order; otherwise as `array_sum`."""
     if a.device is not b.device:
         raise UtilityError(f"array_inner: the arrays lie on {a.device} and {b.device}")
-    if a.shape != b.shape or a.dtype != b.dtype:
-        raise UtilityError(f"array_inner: the arrays differ: {a.shape} of {a.dtype}, {b.shape} of {b.dtype}")
+    if a.shape != b.shape:
+        raise UtilityError(f"array_inner() arguments must have the same shape, got {a.shape} and {b.shape}")
+    if a.dtype != b.dtype:
+        raise UtilityError(f"array_inner: A and b array data types do not match ({a.dtype} vs {b.dtype})")
     scalar = a.dtype.dtype if isinstance(a.dtype, Homogeneous) else a.dtype
     a, place, shape, count = _along("array_inner", a, count, axis)
     b = _along("array_inner", b, count, axis)[0]
@@ -144,9 +146,9 @@ def _result(
         if out.device is not sources[0].device:
             raise UtilityError(f"{name}: out lies on {out.device}, the values on {sources[0].device}")
         if out.dtype != dtype:
-            raise UtilityError(f"{name}: out has elements of {out.dtype}; expected {dtype}")
+            raise UtilityError(f"{name}: got elements of {out.dtype}, the out array should have type {dtype}")
         if out.shape != shape:
-            raise UtilityError(f"{name}: out array has shape {out.shape}; it should have shape {shape}")
+            raise UtilityError(f"{name}: got shape {out.shape}, the out array should have shape {shape}")
         return out
     wanted = recording.current() is not None and any(s.requires_grad for s in sources)
     if wanted and axis is None:
@@ -166,11 +168,10 @@ def array_scan(in_array: array, out_array: array, inclusive: bool = True) -> Non
     """Running sums of a 1-d array: out[i] = in[0] + ... + in[i] (inclusive), or without in[i]."""
     if in_array.device is not out_array.device:
         raise UtilityError(f"array_scan: the arrays lie on {in_array.device} and {out_array.device}")
-    if in_array.size != out_array.size or in_array.dtype != out_array.dtype:
-        raise UtilityError(
-            f"array_scan: the arrays differ: {in_array.size} elements of {in_array.dtype}, {out_array.size} of"
-            f" {out_array.dtype}"
-        )
+    sizes, dtypes = (in_array.size, out_array.size), (in_array.dtype, out_array.dtype)
+    for what, (given, taken) in (("storage sizes", sizes), ("data types", dtypes)):
+        if given != taken:
+            raise UtilityError(f"array_scan: In and out array {what} do not match ({given} vs {taken})")
     if not isinstance(in_array.dtype, (Scalar, Homogeneous)):
         raise UtilityError(f"array_scan: elements of {in_array.dtype}; expected numbers or vectors")
     launch(_scan, 1, [_line(in_array, "array_scan"), _line(out_array, "array_scan"), bool(inclusive)])
@@ -190,11 +191,13 @@ def array_cast(in_array: array, out_array: array, count: int | None = None) -> N
         count = None if count is None else count * parts
     number = in_array.size if count is None else int(count)
     if in_array.ndim > 1 and number < in_array.size:
-        raise UtilityError(f"array_cast: {number} elements of an array of {in_array.ndim} dimensions; flatten it first")
+        part = f"{number} of {in_array.size} elements, flatten the arrays first"
+        raise UtilityError(f"array_cast: {part}: Partial cast is not supported for arrays with more than one dimension")
     if in_array.ndim > 1 and in_array.shape != out_array.shape:
-        raise UtilityError(f"array_cast: the arrays differ in shape: {in_array.shape}, {out_array.shape}")
+        raise UtilityError(f"array_cast: Array shapes do not match ({in_array.shape} vs {out_array.shape})")
     if not 0 <= number <= min(in_array.size, out_array.size):
-        raise UtilityError(f"array_cast: count {number} for arrays of {in_array.size} and {out_array.size} elements")
+        sizes = f"the input size ({in_array.size}) or output size ({out_array.size})"
+        raise UtilityError(f"array_cast: Cast count ({number}) exceeds {sizes}")
     source, target = _line(in_array, "array_cast")[:number], _line(out_array, "array_cast")[:number]
     if source.dtype == target.dtype:
         copy(target, source)

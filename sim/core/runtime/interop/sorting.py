@@ -56,7 +56,7 @@ def radix_sort_pairs(keys: array, values: array, count: int, begin_bit: int = 0,
     bits = 8 * kind.np.itemsize
     last = bits if end_bit is None else end_bit
     if not 0 <= begin_bit <= last <= bits:
-        raise UtilityError(f"radix_sort_pairs: bits {begin_bit} to {last} of a key of {bits} bits")
+        raise UtilityError(f"radix_sort_pairs: Invalid radix sort bit range [{begin_bit}, {last}) for {bits}-bit keys")
 
     def order(host: np.ndarray) -> np.ndarray:
         ranks = _ranks(host) >> np.uint64(begin_bit)
@@ -94,7 +94,8 @@ def segmented_sort_pairs(
         if a.device is not keys.device:
             raise UtilityError(f"segmented_sort_pairs: {name} lies on {a.device}, the keys on {keys.device}")
     if len(bounds) == 2 and bounds[0].size != bounds[1].size:
-        raise UtilityError(f"segmented_sort_pairs: {bounds[0].size} starts and {bounds[1].size} ends of segments")
+        sizes = f"must have the same size ({bounds[0].size} vs {bounds[1].size})"
+        raise UtilityError(f"segmented_sort_pairs: segment_start_indices and segment_end_indices {sizes}")
     _check("segmented_sort_pairs", keys, values, count)
 
     def order(host: np.ndarray) -> np.ndarray:
@@ -177,12 +178,16 @@ def runlength_encode(
         if a.device is not values.device:
             raise UtilityError(f"runlength_encode: the values lie on {values.device}, a result on {a.device}")
     if min(run_values.size, run_lengths.size) < count:
-        raise UtilityError(f"runlength_encode: results of {run_values.size} and {run_lengths.size} for {count} values")
-    if run_values.dtype != values.dtype or not isinstance(values.dtype, Scalar):
-        raise UtilityError(f"runlength_encode: values of {values.dtype} into run_values of {run_values.dtype}")
+        sizes = f"Output array storage sizes must be at least equal to value_count ({count})"
+        raise UtilityError(f"runlength_encode: got {run_values.size} and {run_lengths.size}: {sizes}")
+    if run_values.dtype != values.dtype:
+        types = f"data types do not match ({values.dtype} vs {run_values.dtype})"
+        raise UtilityError(f"runlength_encode: values and run_values {types}")
+    if not isinstance(values.dtype, Scalar):
+        raise UtilityError(f"runlength_encode: values of {values.dtype}; expected numbers")
     for name, a in zip(("run_lengths", "run_count"), results[1:], strict=False):
         if a.dtype is not int32:
-            raise UtilityError(f"runlength_encode: {name} has elements of {a.dtype}; expected int32")
+            raise UtilityError(f"runlength_encode: got elements of {a.dtype}: {name} array must be of type int32")
     found = zeros(1, int32, values.device) if run_count is None else run_count
     launch(_encode, 1, [values, count, run_values, run_lengths, found], device=values.device)
     return int(found.numpy()[0]) if run_count is None else found

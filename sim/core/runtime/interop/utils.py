@@ -1,5 +1,6 @@
 """`sim.utils`: sums, scans, casts and sorting of arrays in Warp's names."""
 
+from sim.core.lang.library.quaternion import quat_between_vectors as quat_between_vectors
 from sim.core.runtime.interop.reductions import UtilityError as UtilityError
 from sim.core.runtime.interop.reductions import array_cast as array_cast
 from sim.core.runtime.interop.reductions import array_inner as array_inner

@@ -56,21 +56,59 @@ def _of_arrays(kind: Struct) -> bool:
     return all(isinstance(f, ArrayType) for f in kind.fields.values())
 
 
-def bind(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Argument], n_inputs: int, device: DeviceLike) -> Call:
+def bind(kernel: Kernel, dims: tuple[int, ...], args: list[Argument], n_inputs: int, device: DeviceLike) -> Call:
     """Check the arguments and find the specialisation for their types."""
-    plain = together = True
     target = get_device(device)
     key: list[object] = []
-    flat: list[Any] = []
+    flat: list[Any] = args
+    plain = together = True
     for a in args:
         kind = type(a)
         if kind is array:
-            key.append((a.dtype, a.ndim))
-            flat.append(a)
+            key.append(a.dtype)
+            key.append(a.ndim)
             if a.buffer.device is not target:
                 together = False
-        elif kind is HostStruct and _of_arrays(a._sim_struct_):
+        elif kind in _SCALAR_KINDS:
+            key.append(kind)
+        else:
+            key, flat, plain = _flat_and_seen(args)
             together = False
+            break
+    spec = kernel.bindings.get(tuple(key)) if plain else None
+    if spec is None:
+        spec, slow = _bind_slowly(kernel, args, n_inputs)
+        if plain and len(flat) == len(slow) and not any(isinstance(kind, Reference) for kind in spec.types):
+            kernel.bindings[tuple(key)] = spec
+        flat = slow
+    else:
+        captures = spec.captures
+        if (captures.live or captures.rules_version != rules.version) and captures.changed():
+            spec = kernel.bindings[tuple(key)] = kernel.specialise(spec.types)
+    wanted = spec.dims
+    if not wanted == len(dims) == 1 or dims[0] >= _MOST_THREADS:
+        if len(dims) > 1 and wanted == 1:
+            return bind(kernel.in_launches_of(len(dims)), dims, args, n_inputs, device)
+        named = device is not None
+        check_dims(spec, dims, target if together else _common_device(kernel, flat, target, named))
+    if spec.hidden:
+        flat, together = [*flat, *hidden_arguments(spec, flat)], False
+    if not together:
+        target = _common_device(kernel, flat, target, device is not None)
+    if spec.addresses:
+        check_addresses(spec, flat, target)
+    return Call(spec, dims, flat, target)
+
+
+def _flat_and_seen(args: Sequence[Argument]) -> tuple[list[object], list[Any], bool]:
+    """What is quickly seen of arguments, with structs of arrays among them; these taken apart; and whether that says
+    all of their types."""
+    key: list[object] = []
+    flat: list[Any] = []
+    plain = True
+    for a in args:
+        kind = type(a)
+        if kind is HostStruct and _of_arrays(a._sim_struct_):
             key.append(a._sim_struct_)
             for name in a._sim_struct_.fields:
                 part = getattr(a, name)
@@ -78,37 +116,15 @@ def bind(kernel: Kernel, dims: tuple[int, ...], args: Sequence[Argument], n_inpu
                 flat.append(part)
                 if isinstance(part, indexedarray):
                     plain = False
-        elif kind not in _SCALAR_KINDS and isinstance(a, array):  # of a subclass
-            key.append((a.dtype, a.ndim))
+        elif isinstance(a, array):
+            key += a.dtype, a.ndim
             flat.append(a)
-            together = False
         else:
             key.append(kind)
             flat.append(a)
             if kind not in _SCALAR_KINDS:
                 plain = False
-    spec = kernel.bindings.get(tuple(key)) if plain else None
-    if (
-        spec is not None
-        and (spec.captures.live or spec.captures.rules_version != rules.version)
-        and spec.captures.changed()
-    ):
-        spec = kernel.bindings[tuple(key)] = kernel.specialise(spec.types)
-    if spec is None:
-        spec, slow = _bind_slowly(kernel, args, n_inputs)
-        if plain and len(flat) == len(slow) and not any(isinstance(kind, Reference) for kind in spec.types):
-            kernel.bindings[tuple(key)] = spec
-        flat = slow
-    if len(dims) > 1 and spec.forward.func.dims == 1:
-        return bind(kernel.in_launches_of(len(dims)), dims, args, n_inputs, device)
-    check_dims(spec, dims)
-    if spec.hidden:
-        flat, together = [*flat, *hidden_arguments(spec, flat)], False
-    if not (together and plain):
-        target = _common_device(kernel, flat, target, device is not None)
-    if spec.addresses:
-        check_addresses(spec, flat, target)
-    return Call(spec, dims, flat, target)
+    return key, flat, plain
 
 
 def unset(kernel: Kernel, device: DeviceLike) -> Call:
@@ -139,15 +155,19 @@ def _common_device(kernel: Kernel, flat: FlatArguments, target: Device, named: b
     return target
 
 
-def check_dims(spec: Specialisation, dims: tuple[int, ...]) -> None:
-    wanted = spec.forward.func.dims
-    if wanted == len(dims) == 1 and dims[0] < 2**31:
-        return
+_MOST_THREADS = 2**31
+"""A launch on a GPU has fewer, and one on a CPU in each dimension."""
+
+
+def check_dims(spec: Specialisation, dims: tuple[int, ...], device: Device) -> None:
+    wanted = spec.dims
     if wanted != len(dims):
         asked = "1 index" if wanted == 1 else f"{wanted} indices"
         raise LaunchError(f"kernel '{spec.kernel.name}' asks for {asked} of tid(); dim={dims} has {len(dims)}")
-    if thread_count(dims) >= 2**31:
-        raise LaunchError(f"dim={dims} is {thread_count(dims)} threads; a launch has less than 2^31")
+    if max(dims) >= _MOST_THREADS:
+        raise LaunchError(f"dim={dims}: a launch has less than 2^31 threads in each dimension")
+    if thread_count(dims) >= _MOST_THREADS and not device.is_cpu:
+        raise LaunchError(f"dim={dims} is {thread_count(dims)} threads; a launch on a GPU has less than 2^31")
 
 
 def _bind_slowly(kernel: Kernel, args: Sequence[Argument], n_inputs: int) -> tuple[Specialisation, list[Any]]:

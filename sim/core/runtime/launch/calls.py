@@ -15,7 +15,12 @@ from sim.core.runtime.ambient import observers, recording
 from sim.core.runtime.ambient.profile import open_profiles, timed
 from sim.core.runtime.ambient.threads import grain_of
 from sim.core.runtime.arrays.array import array
-from sim.core.runtime.compiled.argument_packing import ArgumentBlock, FlatArguments, LaunchError
+from sim.core.runtime.compiled.argument_packing import (
+    FlatArguments,
+    LaunchError,
+    address_of_block,
+    block_of,
+)
 from sim.core.runtime.compiled.compiled import Compiled
 from sim.core.runtime.devices.device import Device
 from sim.core.runtime.devices.graph import Graph, capturing
@@ -51,10 +56,10 @@ def thread_count(dims: Sequence[int]) -> int:
     return n
 
 
-def prepare(compiled: Compiled, device: Device, args: FlatArguments) -> tuple[list[bytes], Executable]:
-    """The parts of an argument block, and the code for such arguments, for one who runs it again and again."""
-    parts, layout_flags = compiled.packing.parts(args)
-    return parts, compiled.executable(device, layout_flags, _check_bounds)
+def prepare(compiled: Compiled, device: Device, threads: int, args: FlatArguments) -> tuple[bytes, Executable]:
+    """The arguments for a block, and the code for such arguments, for one who runs it again and again."""
+    packed, layout_flags = compiled.packing.packed(args)
+    return packed, compiled.executable(device, layout_flags, _check_bounds, threads)
 
 
 def run(compiled: Compiled, device: Device, dims: tuple[int, ...], args: FlatArguments) -> None:
@@ -63,26 +68,21 @@ def run(compiled: Compiled, device: Device, dims: tuple[int, ...], args: FlatArg
     if observer is not None:
         observer.run(compiled, device, dims, args)
         return
-    packing = compiled.packing
-    parts, layout_flags = packing.parts(args)
-    executable = compiled.executable(device, layout_flags, _check_bounds)
-    graph, n = capturing(), thread_count(dims)
+    packed, layout_flags = compiled.packing.packed(args)
+    n = dims[0] if len(dims) == 1 else thread_count(dims)
+    executable = compiled.executable(device, layout_flags, _check_bounds, n)
     # Only code that can stop itself (it has `sites` where it does) needs an error record.
     fault = device.error_record() if executable.sites else None
-    # The block is free again when the launch has been handed over, unless a replay runs it again.
-    block = packing.take() if graph is None else packing.fresh()
-    block.fill(dims, 0 if fault is None else fault.ctypes.data, parts)
-    try:
-        if open_profiles:
-            nbytes = n * compiled.bytes_per_thread
-            timed(compiled.func.name, nbytes, partial(_run_to_its_end, device, compiled, executable, block.address, n))
-        else:
-            device.run(executable, block.address, n, compiled)
-    finally:
-        if graph is None:
-            packing.give(block)
+    block = block_of(dims, 0 if fault is None else fault.ctypes.data, packed)
+    address = address_of_block(block)
+    if open_profiles:
+        nbytes = n * compiled.bytes_per_thread
+        timed(compiled.func.name, nbytes, partial(_run_to_its_end, device, compiled, executable, address, n))
+    else:
+        device.run(executable, address, n, compiled)
     if fault is not None:
         _look(device, compiled, executable, fault, dims)
+    graph = capturing()
     if graph is not None:
         _capture(graph, compiled, device, dims, args, executable, block, fault)
 
@@ -99,13 +99,13 @@ def _capture(
     dims: tuple[int, ...],
     args: FlatArguments,
     executable: Executable,
-    block: ArgumentBlock,
+    block: bytes,
     fault: np.ndarray | None,
 ) -> None:
     """Add a launch to a graph, in the best form that its code has."""
     n, keep = thread_count(dims), (block, fault, args, executable)
     address = getattr(executable, "address", None)
-    go = partial(device.run, executable, block.address, n, compiled)
+    go = partial(device.run, executable, address_of_block(block), n, compiled)
     if fault is not None:
 
         def again() -> None:
@@ -116,7 +116,7 @@ def _capture(
         graph.call(again, keep)
     elif address is not None:
         nbytes = n * compiled.bytes_per_thread
-        graph.row(address, block.address, n, grain_of(compiled), keep, compiled.func.name, nbytes)
+        graph.row(address, address_of_block(block), n, grain_of(compiled), keep, compiled.func.name, nbytes)
     elif not getattr(executable, "waits", True):
         graph.on_device(device, go, keep)
     else:

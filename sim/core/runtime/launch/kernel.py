@@ -13,6 +13,7 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
+from sim.core.backends.base import LANES
 from sim.core.lang.analysis.activity import reached_arrays
 from sim.core.lang.autodiff.to_be_recorded import to_be_recorded
 from sim.core.lang.errors import KernelError, NotSupportedError, entry_point
@@ -61,6 +62,7 @@ class Specialisation:
     writes: frozenset[int] = field(init=False)  # of those that are written
     written: tuple[int, ...] = field(init=False)  # the same in order
     arrays: tuple[int, ...] = field(init=False)  # of all array parameters
+    dims: int = field(init=False)  # of its launches
     hidden: tuple[HiddenParameter, ...] = field(init=False)  # parameters that callers do not see, behind all others
     _reals: tuple[int, ...] = field(init=False)  # of those whose elements can have a gradient
     _differentiated: dict[tuple[frozenset[int], Aliases], Differentiated] = field(default_factory=dict)
@@ -69,7 +71,7 @@ class Specialisation:
     def __post_init__(self) -> None:
         kinds = {k: p.type for k, p in enumerate(self.func.params) if isinstance(p.type, ArrayType)}
         self.arrays = tuple(kinds)
-        self.hidden = self.source.attrs["hidden"]
+        self.dims, self.hidden = self.forward.func.dims, self.source.attrs["hidden"]
         self.reads, self.writes = self.forward.reads, self.forward.writes
         self.written = tuple(sorted(self.writes))
         self._reals = tuple(k for k, kind in kinds.items() if kind.dtype is not None and differentiable(kind.dtype))
@@ -172,6 +174,8 @@ class Kernel:
         one by two different indices; and no two arrays of such a launch overlap."""
         self.race_free = False
         """A promise: results do not depend on the order of threads, although they may touch the same elements."""
+        self.sparse = False
+        """Most threads of a launch leave at once: it does not take eight at a time, which would do the work of all."""
         self.specialisations: dict[tuple[Type, ...], Specialisation] = {}
         self._earlier: dict[tuple[Type, ...], list[Specialisation]] = {}
         self.bindings: dict[tuple[object, ...], Specialisation] = {}
@@ -237,7 +241,7 @@ class Kernel:
             made = self._of_dims[dims] = copy.copy(self)
             made._of_dims = {}
             made._dims, made.specialisations, made._earlier, made.bindings = dims, {}, {}, {}
-        made.exclusive, made.race_free = self.exclusive, self.race_free
+        made.exclusive, made.race_free, made.sparse = self.exclusive, self.race_free, self.sparse
         return made
 
     def compile(self, device: Device) -> None:
@@ -247,7 +251,8 @@ class Kernel:
                 made.compile(device)
             return
         spec = self.specialise(tuple(p.type for p in self.parameters if p.type is not None))
-        spec.forward.executable(device, (layout_flags_of(True, False, ()),) * len(spec.arrays), False)
+        for threads in (1, LANES):
+            spec.forward.executable(device, (layout_flags_of(True, False, ()),) * len(spec.arrays), False, threads)
 
     def content(self) -> str:
         """What it computes, as text: the IR for the types that are declared, or that it was launched with."""
@@ -291,6 +296,7 @@ class Kernel:
         source = assume_disjoint(
             dce(trace_kernel(self.function, types, self.name, self.real, self._dims)), self.exclusive
         )
+        source.attrs["sparse"] = self.sparse
         # What has changed may make no difference: the same code keeps the same specialisation, and what was compiled.
         text, ops = to_text(source), list(walk(source.body))
         for known in earlier:
@@ -373,7 +379,9 @@ def kernel(
     if unknown:
         raise TypeError(f"@kernel takes no option '{unknown.pop()}'")
     if module_options is not None and not isinstance(module_options, Mapping):
-        raise TypeError(f"@kernel: module_options is a dictionary, not {module_options!r}")
+        raise TypeError(
+            f"@kernel: module_options must be a dict, not {module_options!r}, a {type(module_options).__name__}"
+        )
     if module_options is not None and module != "unique":
         raise ValueError(
             '@kernel: module_options asks for module="unique"; sim.set_module_options is for a whole module'

@@ -16,7 +16,7 @@ from sim.core.runtime.ambient import observers, recording
 from sim.core.runtime.ambient.profile import open_profiles
 from sim.core.runtime.ambient.stacks import anywhere
 from sim.core.runtime.arrays.array import array
-from sim.core.runtime.compiled.argument_packing import LaunchError
+from sim.core.runtime.compiled.argument_packing import LaunchError, address_of_block, block_of
 from sim.core.runtime.devices.device import DeviceLike
 from sim.core.runtime.devices.graph import capturing
 from sim.core.runtime.launch.arguments import Argument, argument_type, flatten_argument
@@ -227,21 +227,21 @@ class Launch:
 
     def _prepare(self) -> None:
         call = self._call
-        parts, executable = prepare(call.spec.forward, call.device, call.args)
+        threads = thread_count(call.dims)
+        packed, executable = prepare(call.spec.forward, call.device, threads, call.args)
         if executable.sites:
             return
-        block = call.spec.forward.packing.fresh()
-        block.fill(call.dims, 0, parts)
+        block = block_of(call.dims, 0, packed)
         views = [call.args[k] for k in call.spec.written if call.args[k] is not None]
         written = tuple({(id(a.buffer), a.slots): (a.buffer, a) for a in views}.values())
-        go, row = call.device.runner(executable, block.address, thread_count(call.dims), call.spec.forward)
-        self._prepared, self._keep = (go, written), (block, row, executable)
+        go = call.device.runner(executable, address_of_block(block), threads, call.spec.forward)
+        self._prepared, self._keep = (go, written), (block, executable)
 
     @entry_point
     def set_dim(self, dim: Any) -> None:
         """Change the launch dimensions."""
         dims = as_dims(dim)
-        check_dims(self._call.spec, dims)
+        check_dims(self._call.spec, dims, self._call.device)
         self._call, self._prepared = Call(self._call.spec, dims, self._call.args, self._call.device), None
 
     @entry_point

@@ -113,7 +113,7 @@ class Module:
         for key in options:
             if key not in OPTIONS:
                 raise ValueError(
-                    f"a module has no option '{key}'{did_you_mean(key, OPTIONS)}; its options: {', '.join(OPTIONS)}"
+                    f"a module has no option '{key}'{did_you_mean(key, OPTIONS)}. Valid options: {', '.join(OPTIONS)}"
                 )
         self.options.update(options)
 
@@ -157,13 +157,14 @@ def load_module(
     """Compiles the kernels of a module ahead of their first launch, by default of the module that calls.
 
     recursive: those of its submodules too.  device: one or several; None: all.  `block_dim` and `max_workers` are
-    accepted as in Warp.  Raises RuntimeError where no kernel is defined there.
+    accepted as in Warp.  Raises RuntimeError where no kernel is defined in the module that is named.
     """
     found = _found(module)
     modules = [found] if found.kernels else []
     if recursive:
         modules += [m for name, m in list(_modules.items()) if name.startswith(f"{found.name}.")]
-    if not modules and not own_module(found.name):  # what ours need is compiled with the kernels that call it
+    # What ours need is compiled with the kernels that call it.
+    if module is not None and not modules and not own_module(found.name):
         raise RuntimeError(f"module '{found.name}' defines no kernels, or has not been imported yet")
     force_load(device, modules)
 

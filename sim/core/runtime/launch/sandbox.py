@@ -10,7 +10,13 @@ import numpy as np
 
 from sim.core.backends.base import Executable
 from sim.core.runtime.arrays.array import array, make_array
-from sim.core.runtime.compiled.argument_packing import ArgumentBlock, FlatArguments, LayoutFlags, Memory
+from sim.core.runtime.compiled.argument_packing import (
+    FlatArguments,
+    LayoutFlags,
+    Memory,
+    address_of_block,
+    block_of,
+)
 from sim.core.runtime.compiled.compiled import Compiled
 from sim.core.runtime.devices.device import get_device
 from sim.core.runtime.launch.calls import Call, thread_count
@@ -43,22 +49,19 @@ def sandboxed_arguments(call: Call, changed: Collection[int]) -> list[Any]:
     return args
 
 
-def packed(
-    compiled: Compiled, dims: tuple[int, ...], args: FlatArguments
-) -> tuple[ArgumentBlock, np.ndarray, LayoutFlags]:
+def packed(compiled: Compiled, dims: tuple[int, ...], args: FlatArguments) -> tuple[bytes, np.ndarray, LayoutFlags]:
     """The argument block of a launch, its error record, and what is known of the arrays."""
     fault = np.zeros(8, np.int64)
-    parts, layout_flags = compiled.packing.parts(args)
-    block = compiled.packing.fresh()
-    block.fill(dims, fault.ctypes.data, parts)
-    return block, fault, layout_flags
+    arguments, layout_flags = compiled.packing.packed(args)
+    return block_of(dims, fault.ctypes.data, arguments), fault, layout_flags
 
 
 def run_sandboxed(compiled: Compiled, call: Call, args: FlatArguments, check: bool) -> tuple[Executable, np.ndarray]:
     """Run a variant of the kernel of a launch in order; returns what ran, and its error record."""
     block, fault, layout_flags = packed(compiled, call.dims, args)
-    executable = compiled.executable(call.device, layout_flags, check)
-    executable.run(block.address, 0, thread_count(call.dims))
+    threads = thread_count(call.dims)
+    executable = compiled.executable(call.device, layout_flags, check, threads)
+    executable.run(address_of_block(block), 0, threads)
     return executable, fault
 
 

@@ -10,7 +10,7 @@ from weakref import ReferenceType, WeakSet, WeakValueDictionary, ref
 import numpy as np
 
 from sim.core.lang.types import Type, size_of, uint8
-from sim.core.runtime.ambient.stacks import OpenStack, anywhere
+from sim.core.runtime.ambient.stacks import OpenStack
 from sim.core.runtime.memory.gradient_owners import CLEAR, GradientOwners, Owner
 from sim.core.runtime.memory.spans import Spans, StridedLayout, extent_of, is_packed, packed_strides
 
@@ -37,7 +37,8 @@ class Keeper(Protocol):
     def before_write(self, view: Strided, writer: str) -> None: ...
 
 
-keepers = OpenStack[Keeper]()
+_somewhere: list[None] = []
+keepers = OpenStack[Keeper](_somewhere)
 """Only the innermost is called."""
 
 
@@ -301,7 +302,7 @@ def refill(buffer: Buffer, content: Buffer) -> None:
 
 def before_write(view: Strided, writer: str) -> None:
     """Call whoever needs the content of a view that is about to be overwritten.  Comes before every write."""
-    if anywhere and keepers.entries:
+    if _somewhere and keepers.entries:
         keepers.entries[-1].before_write(view, writer)
     for reference in view.buffer.watchers or ():
         watcher = reference()

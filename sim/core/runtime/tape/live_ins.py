@@ -32,7 +32,6 @@ from sim.core.runtime.ambient.stacks import insist
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.devices.base_device import NodeForm
 from sim.core.runtime.devices.graph import add_native_node, capturing
-from sim.core.runtime.devices.graph import opened as open_graphs
 from sim.core.runtime.memory.buffer import Buffer, ByteRange, Strided, duplicate
 from sim.core.runtime.memory.spans import extent_of
 from sim.core.runtime.tape.arena import Arena
@@ -127,7 +126,7 @@ class LiveIns:
     def add(self, a: array, reader: str, name: str) -> LiveIn:
         """The adjoint of `reader` will load the present values of `a`."""
         low, high = extent_of(a)
-        made = LiveIn(a.buffer, low, high, reader, name, _series() if open_graphs.entries else None)
+        made = LiveIn(a.buffer, low, high, reader, name, _series())
         if a.buffer.shared:  # it may change without a `before_write`
             made.snapshot = self._of_shared_memory(made)
             return made

@@ -96,7 +96,7 @@ class Mesh:
         for part, place in WORDS.items():
             value = getattr(self, part)
             if isinstance(value, array):
-                words[place : place + 3] = value.ptr, value.strides[0], value.size
+                words[place : place + 3] = value.ptr or 0, value.strides[0], value.size
             elif value is not None:
                 words[place : place + 1].view(np.float32)[0] = value
         self._header.assign(words)

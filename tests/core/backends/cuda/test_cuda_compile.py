@@ -77,12 +77,13 @@ def report(v: Variant) -> KernelReport:
 # ------------------------------------------------------------------------------------------ budgets
 SPILLED = {
     "project_volume_averaged_adjoint": 8, "project_bend_first_own_recording": 8,
-    "prescribe": 40, "prescribe_adjoint": 40,
+    "prescribe": 40, "prescribe_adjoint": 4144,
     "project_revolute_ab_next_adjoint": 616, "inverse_adjoint": 8,
-    "prescribe_bodies": 72, "prescribe_bodies_adjoint": 72,
+    "prescribe_bodies": 72, "prescribe_bodies_adjoint": 4192, "push_adjoint": 4096,
 }  # fmt: skip
 """Bytes of local memory that a thread is known to use: a pair of registers here and there since eq. 18 is written once
-for one row and for several; and the reduction of the argument of a cosine in double precision."""
+for one row and for several; the reduction of the argument of a cosine in double precision; a log of the loop over the
+displacements of a motion or the forces of a recording."""
 DOUBLES = ("prescribe", "finish", "fabric", "targets", "forward", "bodies", "pa", "ab", "wa")
 """Words of kernels that may compute in double precision: the clock, and the argument of a cosine."""
 ON_BODIES = ("bodies", "pa", "ab", "wa")
@@ -129,7 +130,8 @@ def test_instructions() -> None:
     assert len(colored) > 40 and {v.role for v in colored} == {"forward", "recording", "adjoint"}
     for v in chosen():
         found = report(v)
-        if not any(word in DOUBLES for word in v.func.name.split("_")):
+        timed = v.func.name in ("push", "push_recording", "push_adjoint")  # loads over time
+        if not timed and not any(word in DOUBLES for word in v.func.name.split("_")):
             assert not found.count(*DOUBLE), f"{v.func.name} computes in double precision"
         if v.colored:
             assert not found.atomics, f"{v.func.name} has atomics"

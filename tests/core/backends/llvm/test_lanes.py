@@ -11,9 +11,10 @@ import sim
 from sim.constraints.base import REGISTRY
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import make_projection, parameter_struct
-from sim.core.backends.base import argument_block
+from sim.core.backends.base import LANES, argument_block
 from sim.core.backends.llvm.backend import LlvmBackend
 from sim.core.backends.llvm.lanes import dummy_bytes
+from sim.core.backends.llvm.text import Emitter
 from sim.core.lang.analysis.thread_locality import late_updates, suits_lanes
 from sim.core.lang.ir.core import Func
 from sim.core.lang.types import ArrayType, float32, float64
@@ -256,3 +257,18 @@ def test_elements_larger_than_a_register_or_two(n):
     taken = x[:, 0] > 0
     expected[at[taken]] = blocks[at[taken]] * (x[taken, 1] + x[taken, 2])[:, None, None]
     np.testing.assert_array_equal(out.numpy(), expected)
+
+
+def test_a_launch_of_few_threads_has_code_of_its_own_with_the_same_bits():
+    """Without a body for eight threads and without vectors, which take most of the time to compile."""
+    points, x, w, out = (sim.array(a, dtype=t) for a, t in inputs(20))
+    found = {}
+    for n in (LANES - 1, 2 * LANES):
+        sim.launch(gather, dim=n, inputs=[points, x, w, out])
+        found[n] = out.numpy()[: LANES - 1].copy()
+        out.zero_()
+    np.testing.assert_array_equal(found[LANES - 1], found[2 * LANES])
+    f = bind(gather, (1,), [points, x, w, out], 4, None).spec.func
+    few, many = (Emitter(Func(f.name, f.body, f.span, f.dims, {**f.attrs, "few": flag})) for flag in (True, False))
+    assert "@lanes" in many.text("f") and "@lanes" not in few.text("f")
+    assert few.vectors_given and "!1 = distinct !{!1, !2, !4, !5}" in few.text("f")

@@ -123,8 +123,96 @@ def test_part_of_an_array_is_unpacked():
     a, out = sim.array(np.arange(6.0), dtype=float), sim.zeros(2, dtype=sim.vec3)
     sim.launch(gather, 1, inputs=[a, 3, out])
     np.testing.assert_array_equal(out.numpy(), [[1, 2, 3], [0, 2, 4]])
-    with pytest.raises(KernelError, match="known while compiling"):
+    with pytest.raises(KernelError, match="must be a compile-time constant"):
         sim.launch(unknown, 1, inputs=[a, 3, out])
+
+
+def test_what_cannot_be_unpacked_says_why():
+    def open_end(a: sim.array[float]):
+        return sim.vec3(*a[0:])
+
+    def from_the_end(a: sim.array[float]):
+        return sim.vec3(*a[:-3])
+
+    def backwards(a: sim.array[float]):
+        return sim.vec3(*a[5:2:-1])
+
+    def a_number(a: sim.array[float]):
+        return sim.vec3(*a[0])
+
+    for function, why in (
+        (open_end, "requires explicit upper bound"),
+        (from_the_end, "bound cannot be negative for arrays, got -3"),
+        (backwards, "step cannot be negative"),
+        (a_number, "Starred expressions are only supported for .* not for float32"),
+    ):
+        with pytest.raises(KernelError, match=f"(?s){why}.*known while compiling"):
+            call(function, [sim.array(dtype=float)], np.arange(6.0))
+
+
+def test_errors_can_be_caught_by_their_kind():
+    """As in Warp: what is missing is an AttributeError or a KeyError too."""
+
+    def no_component(v: sim.vec3):
+        return v.a
+
+    def no_name(v: sim.vec3):
+        return nothing  # noqa: F821
+
+    for function, kind, words in (
+        (no_component, sim.WarpCodegenAttributeError, "has no component 'a'"),
+        (no_name, sim.WarpCodegenKeyError, "`nothing` is not defined"),
+    ):
+        with pytest.raises(kind, match=words) as caught:
+            call(function, [vec3], 1.0, 2.0, 3.0)
+        assert isinstance(caught.value, KernelError) and isinstance(caught.value, (AttributeError, KeyError))
+
+
+# ---- annotations of results
+def test_results_are_what_their_annotations_say():
+    @sim.func
+    def one(x: float) -> float:
+        return 1  # a number without a type takes that
+
+    @sim.func
+    def both(x: float) -> tuple[float, int]:
+        return x, 3
+
+    @sim.func
+    def narrow(x: sim.int32) -> sim.int16:
+        return sim.int8(x)
+
+    @sim.func
+    def missing(x: int) -> tuple[int, int, int]:
+        return x, x
+
+    @sim.func
+    def more(x: int) -> int:
+        return x, x
+
+    @sim.func
+    def other(x: int) -> tuple[int, int]:
+        return x, 1.5
+
+    @sim.func
+    def sized() -> sim.zeros(shape=(2, 3), dtype=int):  # as programs for Warp write what a kernel makes
+        made = sim.zeros(shape=(2, 3), dtype=int)
+        made[1, 2] = 7
+        return made
+
+    @sim.func
+    def last() -> int:
+        return sized()[1, 2]
+
+    assert one(3.0) == 1 and both(2.0) == (2.0, 3) and last() == 7
+    for function, why in (
+        (narrow, "annotated as `int16` but the code returns a value of type `int8`"),
+        (missing, "annotated as a tuple of 3 elements but the code returns 2 values"),
+        (more, "annotated as `int` but the code returns 2 values"),
+        (other, r"annotated as `tuple\[int, int\]` but the code returns a tuple with types `\(int32, float32\)`"),
+    ):
+        with pytest.raises(KernelError, match=f"test_calls.py.*`{function.name}` has its return type {why}"):
+            function(3)
 
 
 # ---- enums

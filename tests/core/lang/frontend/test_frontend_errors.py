@@ -114,8 +114,8 @@ ROWS: list[tuple[str, str, str, str, str]] = [
         "star argument",
         "y = max(*x)",
         "*x",
-        "how many elements this is has to be known while compiling",
-        "write *a[0:3]",
+        "*x of array[float32] requires explicit upper bound",
+        "how many values this is has to be known while compiling: write *a[0:3], or *x of a tuple or vector",
     ),
     (
         "star keyword",
@@ -126,7 +126,7 @@ ROWS: list[tuple[str, str, str, str, str]] = [
     ),
     ("star target", "p, *q = v[0]", "p, *q", "3 values for 2 names", ""),
     ("yield", "yield s", "yield s", "yield cannot be used in a kernel", "return values, or write them to an array"),
-    ("slice without a step", "y = x[0:2:0]", "x[0:2:0]", "the step of a slice is zero", ""),
+    ("slice without a step", "y = x[0:2:0]", "x[0:2:0]", "Slice step cannot be zero", ""),
     (
         "slice of the run",
         "y = v[0][0:n]",
@@ -463,7 +463,7 @@ ROWS: list[tuple[str, str, str, str, str]] = [
         "component of a type",
         "y = vec3(s, n, s)",
         "vec3(s, n, s)",
-        "component 1 of vec3<float32>(...): expected float32, got int32",
+        "component 1 of vec3<float32>(...) is expected to be of the type float32, got int32",
         "write float(...) to convert",
     ),
     ("too few components", "y = vec3(s, s)", "vec3(s, s)", "vec3<float32>(...) takes 3 components, got 2", ""),
@@ -499,7 +499,13 @@ ROWS: list[tuple[str, str, str, str, str]] = [
         "in `normalize`: in `dot`: int32 cannot be indexed",
         "too many indices?",
     ),
-    ("static", "y = static(s + 1)", "static(", "static(...) failed: NameError: name 's' is not defined", ""),
+    (
+        "static",
+        "y = static(s + 1)",
+        "static(",
+        "Error evaluating static expression: name 's' is not defined (NameError)",
+        "",
+    ),
 ]
 
 HEADER = """import math, os

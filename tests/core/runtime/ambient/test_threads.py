@@ -106,26 +106,27 @@ def ran(monkeypatch, n, grain, count=4, address=77):
 
 
 def test_a_launch_alone_wakes_threads_for_many_times_the_work_of_one(monkeypatch):
-    n = 100 * threads.ALONE
-    assert ran(monkeypatch, n, 100) == [("together",)]
-    assert ran(monkeypatch, n - 1, 100) == [("alone", 5, 0, n - 1)]
+    n = 300 * threads.ALONE
+    assert ran(monkeypatch, n, 300) == [("together",)]
+    assert ran(monkeypatch, n - 1, 300) == [("alone", 5, 0, n - 1)]
     assert ran(monkeypatch, n, 0) == [("alone", 5, 0, n)], "what must not be split"
-    assert ran(monkeypatch, n, 100, count=1) == [("alone", 5, 0, n)]
-    assert ran(monkeypatch, n, 100, address=0) == [("alone", 5, 0, n)], "nothing native to share out"
+    assert ran(monkeypatch, n, 300, count=1) == [("alone", 5, 0, n)]
+    assert ran(monkeypatch, n, 300, address=0) == [("alone", 5, 0, n)], "nothing native to share out"
 
 
 def test_what_runs_a_recorded_launch_again(monkeypatch):
     """Straight to native code where it stays on one thread, else by way of `run_range`, which asks each time."""
+    direct = []
+    monkeypatch.setattr(threads, "builtin_repeat", lambda address, owner, block, n: direct.append((address, block, n)))
     monkeypatch.setattr(threads, "grain_of", lambda compiled: 100)
-    direct, row = threads.runner(SimpleNamespace(address=77), 5, 100 * threads.ALONE - 1, None)
-    assert row.tolist() == [77, 5, 100 * threads.ALONE - 1, 0] and direct.func is not threads.run_range
-    shared, kept = threads.runner(SimpleNamespace(address=77), 5, 100 * threads.ALONE, None)
-    assert kept is None and shared.func is threads.run_range
-    interpreted, kept = threads.runner(SimpleNamespace(), 5, 3, None)
-    assert kept is None and interpreted.func is threads.run_range
+    threads.runner(SimpleNamespace(address=77), 5, 100 * threads.ALONE - 1, None)
+    assert direct == [(77, 5, 100 * threads.ALONE - 1)]
+    shared = threads.runner(SimpleNamespace(address=77), 5, 100 * threads.ALONE, None)
+    interpreted = threads.runner(SimpleNamespace(), 5, 3, None)
+    assert shared.func is interpreted.func is threads.run_range and len(direct) == 1
     monkeypatch.setattr(threads, "grain_of", lambda compiled: 0)
-    _, row = threads.runner(SimpleNamespace(address=77), 5, 10**9, None)
-    assert row.tolist() == [77, 5, 10**9, 0]
+    threads.runner(SimpleNamespace(address=77), 5, 10**9, None)
+    assert direct[1:] == [(77, 5, 10**9)]
 
 
 def test_a_table_is_walked_by_one_thread_where_that_is_all_it_takes(monkeypatch, four_threads):

@@ -165,8 +165,8 @@ def test_shapes(shape):
     [
         ((), ValueError, "1 to 4"),
         ((1,) * 5, ValueError, "1 to 4"),
-        (-1, ValueError, "extents"),
-        (2**31, ValueError, "extents"),
+        (-1, ValueError, "must be non-negative"),
+        (2**31, ValueError, "must not exceed .* 2147483647"),
         (2.5, TypeError, "shape is an integer"),
         ("ab", TypeError, "shape is an integer"),
     ],
@@ -240,8 +240,8 @@ def test_slices_are_views_as_in_numpy(key, kind):
     expected = host[(*keys, *inner)] if Ellipsis in keys else host[key]
     view = x[key]
     assert view.buffer is x.buffer and np.array_equal(view.numpy(), expected)
-    assert view.ptr == view.buffer.address + view.offset
-    low, high = np.lib.array_utils.byte_bounds(view.numpy()) if view.size else (view.ptr, view.ptr)
+    assert view.ptr == (view.buffer.address + view.offset if view.size else None)
+    low, high = np.lib.array_utils.byte_bounds(view.numpy()) if view.size else (x.ptr + view.offset,) * 2
     assert extent_of(view) == (low - x.ptr, high - x.ptr)
     assert view.is_contiguous == expected.flags.c_contiguous
     view.fill_(-1)
@@ -267,9 +267,11 @@ def test_view_as_another_type():
     assert flat.view(vec3).shape == (4,) and np.array_equal(flat.view(vec3).numpy(), x.numpy())
     assert np.array_equal(x[::2].view(float)[:, 1].numpy(), [1, 7])
     assert array([1.0]).view(t.uint32).numpy()[0] == 0x3F800000
-    with pytest.raises(ValueError, match="cannot be viewed"):
+    with pytest.raises(ValueError, match=r"dtype vec2f from source dtype float32: the last axes of shape \(3,\)"):
         array([1.0, 2.0, 3.0]).view(vec2)
-    with pytest.raises(ValueError, match="cannot be viewed"):
+    with pytest.raises(TypeError, match="source dtype has size 4 bytes, but target dtype has size 8 bytes"):
+        array([1.0, 2.0, 3.0]).view(t.float64)
+    with pytest.raises(ValueError, match="are not the packed components of one"):
         zeros((2, 6))[:, ::2].view(vec3)
     with pytest.raises(TypeError, match="gradient"):
         zeros(2, requires_grad=True).view(int)
@@ -285,7 +287,7 @@ def test_view_as_another_type():
         (lambda x: x[[0, 1]], TypeError, "not list"),
         (lambda x: x[True], TypeError, "not bool"),
         (lambda x: x[None], TypeError, "NoneType"),
-        (lambda x: x.reshape(5), ValueError, "do not fit"),
+        (lambda x: x.reshape(5), ValueError, r"shape \(2, 3\) \(size 6\) into shape \(5,\) \(size 5\)"),
         (lambda x: x[:, :2].reshape(4), ValueError, "contiguous"),
         (lambda x: x.transpose((0, 0)), ValueError, "not an order"),
         (lambda x: bool(x), ValueError, "ambiguous"),
@@ -319,7 +321,7 @@ def test_copy_with_offsets():
     assert y.list() == [1, 2, 3, 4, 2, 3]
     copy(y, x, src_offset=3)
     assert y.list() == [4, 2, 3, 4, 2, 3]
-    with pytest.raises(ValueError, match="do not fit dest"):
+    with pytest.raises(ValueError, match="6 elements from dest_offset=0 on exceeds the destination size, 4"):
         copy(x, y)
     copy(y[::-2], y[:3])  # overlapping, one of them reversed
     assert y.list() == [4, 3, 3, 2, 2, 4]

@@ -116,7 +116,7 @@ def test_what_does_not_fit_an_array_field_is_an_error():
     wrong = body(1)
     for value, what in (
         (sim.zeros(3, dtype=int), "expects dtype float32, got int32"),
-        (sim.zeros((3, 2)), "expects 1 dimensions, got 2"),
+        (sim.zeros((3, 2)), r"expects an array with 1 dimension\(s\), got 2 dimension"),
         ([1.0, 2.0], r"expects array\[float32\], got list; write sim.array"),
     ):
         with pytest.raises(TypeError, match=f"Struct field 'x' {what}"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
 
 import numpy as np
@@ -13,8 +14,9 @@ from sim.core.runtime.compiled.argument_packing import (
     ArgumentPacking,
     LaunchError,
     Memory,
+    address_of_block,
+    block_of,
     layout_flags_of,
-    scalar_format,
 )
 from sim.core.runtime.compiled.compiled import Compiled
 
@@ -31,10 +33,8 @@ def compiled() -> Compiled:
 
 
 def words(packing: ArgumentPacking, dims, fault, args) -> list[int]:
-    parts, _ = packing.parts(args)
-    block = packing.fresh()
-    block.fill(dims, fault, parts)
-    return list(memoryview(block._view).cast("q"))
+    packed, _ = packing.packed(args)
+    return list(memoryview(block_of(dims, fault, packed)).cast("q"))
 
 
 def test_a_block_word_by_word():
@@ -63,23 +63,14 @@ def test_what_is_known_of_arrays():
 
 def test_a_number_that_does_not_fit_is_an_error():
     with pytest.raises(LaunchError, match="kernel 'weighted': an argument does not fit its type"):
-        compiled().packing.parts([None, 300, 0.0, None])
+        compiled().packing.packed([None, 300, 0.0, None])
 
 
-def test_blocks_are_used_again():
-    packing = compiled().packing
-    block = packing.take()
-    packing.give(block)
-    assert packing.take() is block and packing.fresh() is not block
+def test_where_a_block_lies():
+    block = block_of((5, 2), 77, b"argument")
+    assert ctypes.string_at(address_of_block(block), len(block)) == block
 
 
-@pytest.mark.parametrize("kind", [sim.int8, sim.uint16, sim.int32, sim.int64, sim.float32, sim.float64, sim.bool])
-def test_every_number_takes_eight_bytes(kind):
-    assert struct.calcsize("<" + scalar_format(kind)) == 8
-
-
-def test_facts_of_a_function_are_found_once():
-    made = compiled()
-    assert made.packing is made.packing
-    assert (made.reads, made.writes) == (frozenset((0,)), frozenset((3,)))
-    assert made.bytes_per_thread == 8 and made.divisible_ops > 1
+def test_one_that_has_no_place_in_memory_is_no_array():
+    with pytest.raises(AttributeError):
+        compiled().packing.packed([3.0, 0, 0.0, None])

@@ -105,7 +105,7 @@ ROWS = [
     (grid, 2.5, lambda: [sim.zeros((4, 4))], "dim is 2.5; expected an integer or up to four of them"),
     (grid, (2, 2.5), lambda: [sim.zeros((4, 4))], "dim is (2, 2.5); expected an integer"),
     (grid, "44", lambda: [sim.zeros((4, 4))], "dim is '44'; expected an integer"),
-    (grid, (1 << 16, 1 << 15), lambda: [sim.zeros((4, 4))], "a launch has less than 2^31"),
+    (grid, (1 << 31, 1), lambda: [sim.zeros((4, 4))], "a launch has less than 2^31 threads in each dimension"),
     (small, 1, lambda: [200, 1, True, ints()], "inputs[0] ('n') of kernel 'small' is 200; expected int8"),
     (small, 1, lambda: [1, -1, True, ints()], "inputs[1] ('m') of kernel 'small' is -1; expected uint16"),
     (small, 1, lambda: [1.5, 1, True, ints()], "inputs[0] ('n') of kernel 'small' is 1.5; expected int8"),

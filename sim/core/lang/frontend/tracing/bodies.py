@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 from itertools import chain
 
@@ -93,7 +94,40 @@ def run_body(t: Context, frame: Frame) -> TracedValue:
             f"`{frame.function.name}` does not return a value on every path",
             "add a `return` at the end",
         )
+    if not (t.is_kernel and len(t.frames) == 1):
+        _check_result(t, frame.function, result)
     return result
+
+
+def _check_result(t: Context, function: Function, result: TracedValue) -> None:
+    """A result that is not what the function's annotation promises is an error."""
+    wanted = function.annotated_result(t.real)
+    if wanted is None or _is_as_annotated(t, result, wanted):
+        return
+    node = function.source.node.returns or function.source.node
+    spelled = f"`{re.sub(r'([A-Za-z_]+[.])+', '', ast.unparse(node))}`"
+    found = f"a value of type `{type_of(result, t.real) or describe(result)}`"
+    if isinstance(result, tuple):
+        found = f"a tuple with types `({', '.join(str(type_of(r, t.real) or describe(r)) for r in result)})`"
+        if not isinstance(wanted, tuple) or len(wanted) != len(result):
+            found = f"{len(result)} values"
+            spelled = f"a tuple of {len(wanted)} elements" if isinstance(wanted, tuple) else spelled
+    what = f"The function `{function.name}` has its return type annotated as {spelled} but the code returns {found}."
+    raise t.error(node, what, "convert what it returns, or annotate what it is")
+
+
+def _is_as_annotated(t: Context, x: TracedValue, wanted: Type | tuple[Type | None, ...] | None) -> bool:
+    if wanted is None:
+        return True
+    if isinstance(wanted, tuple) or isinstance(x, tuple):
+        parts = wanted if isinstance(wanted, tuple) else ()
+        same_count = isinstance(x, tuple) and len(x) == len(parts)
+        return same_count and all(_is_as_annotated(t, a, b) for a, b in zip(x, parts, strict=True))
+    if is_number(x) and isinstance(wanted, Scalar):
+        return isinstance(x, bool) == (wanted.kind == "b") and (wanted.is_float or not isinstance(x, float))
+    if isinstance(x, ArrayRef) and isinstance(wanted, ArrayType):
+        return x.ndim == wanted.ndim and wanted.dtype in (None, x.dtype)
+    return type_of(x, t.real) is wanted
 
 
 def _arguments(n: int) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import reduce
 from types import ModuleType
 
-from sim.core.lang.errors import NotSupportedError, did_you_mean
+from sim.core.lang.errors import NotSupportedError, UnknownAttribute, did_you_mean
 from sim.core.lang.frontend.elsewhere import NUMPY, WARP, instead
 from sim.core.lang.frontend.source import own_module
 from sim.core.lang.frontend.traced import (
@@ -91,18 +91,19 @@ def get_attribute(t: Context, x: TracedValue, name: str, node: ast.AST) -> Trace
             node,
             f"struct {x.type} has no field '{name}'{did_you_mean(name, x.values)}",
             f"it has {', '.join(x.values)}",
+            UnknownAttribute,
         )
     if isinstance(x, Type) and name == "dtype" and isinstance(x, Scalar):
         return x
     try:
         found = getattr(x, name)
     except NotSupportedError as problem:
-        raise t.error(node, *str(problem).split(": ", 1)) from None
+        what, _, how = str(problem).partition(": ")
+        raise t.error(node, what, how) from None
     except AttributeError:
         hint = instead(WARP, name) if isinstance(x, ModuleType) and own_module(x.__name__) else ""
-        raise t.error(
-            node, f"{describe(x)} has no attribute '{name}'{'' if hint else did_you_mean(name, dir(x))}", hint
-        ) from None
+        near = "" if hint else did_you_mean(name, [k for k in dir(x) if k[0] != "_"])
+        raise t.error(node, f"{describe(x)} has no attribute '{name}'{near}", hint, UnknownAttribute) from None
     t.captures.attribute(t.frame.function, x, name, found)
     return t.static(found, name, node)
 
@@ -130,7 +131,8 @@ def _array_attribute(t: Context, x: ArrayRef, name: str, node: ast.AST) -> Trace
     if name == "size":
         return reduce(lambda a, b: t.b.emit("mul", a, b), extents(t.b, x))
     known = ("shape", "ndim", "dtype", "size", "ptr")
-    raise t.error(node, f"an array has no attribute '{name}' in a kernel{did_you_mean(name, known)}")
+    near = did_you_mean(name, known)
+    raise t.error(node, f"an array has no attribute '{name}' in a kernel{near}", kind=UnknownAttribute)
 
 
 def _address(t: Context, x: ArrayRef, node: ast.AST) -> Value:
@@ -159,7 +161,7 @@ def _value_attribute(t: Context, x: TracedValue, name: str, node: ast.AST) -> Tr
         known = list(ty.fields)
     ours = instead(NUMPY, name) or (f"write sim.{name}(...)" if name in NAMES else "")
     hint = "; ".join([*([f"it has {', '.join(known)}"] if known else []), *([ours] if ours else [])])
-    raise t.error(node, f"{ty} has no component '{name}'{did_you_mean(name, known)}", hint)
+    raise t.error(node, f"{ty} has no component '{name}'{did_you_mean(name, known)}", hint, UnknownAttribute)
 
 
 def component_of(t: Context, x: VectorValue | LValue, ty: Type, first: int) -> TracedValue:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from sim.core.lang.errors import did_you_mean
+from sim.core.lang.errors import UnknownAttribute, did_you_mean
 from sim.core.lang.frontend.traced import (
     ArrayRef,
     Keywords,
@@ -122,9 +122,10 @@ def _component(t: Context, ty: Homogeneous, k: int, x: TracedValue, node: ast.AS
     try:
         return t.typed(x, ty.dtype)
     except Mismatch as problem:
-        raise t.error(
-            node, f"component {k} of {ty}(...): {problem.args[0]}", f"write {t.spelled(ty.dtype)}(...) to convert"
-        ) from None
+        what = f"component {k} of {ty}(...): {problem.args[0]}"
+        if isinstance(x, Value):
+            what = f"component {k} of {ty}(...) is expected to be of the type {ty.dtype}, got {x.type}"
+        raise t.error(node, what, f"write {t.spelled(ty.dtype)}(...) to convert") from None
 
 
 def _transformation(t: Context, ty: Transformation, args: Positional, kwargs: Keywords, node: ast.AST) -> VectorValue:
@@ -161,6 +162,7 @@ def _struct(t: Context, ty: Struct, args: Positional, kwargs: Keywords, node: as
                 node,
                 f"struct {ty} has no field '{key}'{did_you_mean(key, ty.fields)}",
                 f"it has {', '.join(ty.fields)}",
+                UnknownAttribute,
             )
         out[key] = fit_field(t, ty, key, value, node)
     return StructValue(ty, out)

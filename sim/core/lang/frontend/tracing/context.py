@@ -64,6 +64,9 @@ FLAGS = (RETURNED, BROKE, CONTINUED)
 LOCAL = "$local"
 """What the names of the contents of local arrays begin with."""
 
+OUTSIDE = ("outside",)
+"""The key of the frame that stands for whoever calls from outside of kernels."""
+
 
 class Frame:
     """One function on the stack of inlined calls: its variables, and the node of the caller that called it."""
@@ -149,7 +152,9 @@ class Context:
         if not self.frame.function.internal or len(self.frames) == 1:
             self.b.span = self.frame.function.source.span(node)
 
-    def error(self, node: ast.AST | None, what: str, hint: str = "") -> KernelError:
+    def error(
+        self, node: ast.AST | None, what: str, hint: str = "", kind: type[KernelError] = KernelError
+    ) -> KernelError:
         """The error to raise for a node of the current function; names the calls that led here."""
         level, names = len(self.frames) - 1, []
         while level > 0 and self.frames[level].function.internal:
@@ -161,7 +166,7 @@ class Context:
         chain = []
         for k in range(level, 0, -1):
             call = self.frames[k].call
-            if call is not None:
+            if call is not None and self.frames[k - 1].key != OUTSIDE:
                 chain.append(
                     f"called from `{self.frames[k - 1].function.name}` at"
                     f" {self.frames[k - 1].function.source.span(call)}"
@@ -169,7 +174,7 @@ class Context:
         if chain:
             what += f" ({'; '.join(chain)})"
         source = self.frames[level].function.source
-        return KernelError(what, source.span(node if node is not None else source.node), hint)
+        return kind(what, source.span(node if node is not None else source.node), hint)
 
     def spelled(self, ty: Type) -> str:
         """How a user writes a scalar type here."""

@@ -7,9 +7,9 @@ import enum
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from sim.core.lang.errors import KernelError, did_you_mean
+from sim.core.lang.errors import UnknownName, did_you_mean
 from sim.core.lang.frontend.source import MISSING
-from sim.core.lang.frontend.traced import ArrayRef, Positional, TracedValue, Undefined, whole
+from sim.core.lang.frontend.traced import ArrayRef, Positional, TracedValue, Undefined, describe, is_number, whole
 from sim.core.lang.frontend.tracing.assignments import assign, subscript_keys
 from sim.core.lang.frontend.tracing.branches import choose, short_circuit
 from sim.core.lang.frontend.tracing.calls import apply, callee_of
@@ -66,7 +66,7 @@ def _outside(t: Context, name: str, node: ast.AST) -> TracedValue:
         x = NAMES.get(name) or NAMED.get(name) or _SCALARS.get(name, MISSING)
     if x is MISSING:
         near = did_you_mean(name, [*(k for k in t.env if not k.startswith("$")), *function.scope.names()])
-        raise t.error(node, f"`{name}` is not defined{near}")
+        raise t.error(node, f"`{name}` is not defined{near}", kind=UnknownName)
     return t.static(x, name, node)
 
 
@@ -198,20 +198,37 @@ def _unpacked(t: Context, node: ast.Starred) -> Sequence[TracedValue]:
     if not (isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Slice)):
         whole_value = t.eval(part)
         if isinstance(whole_value, ArrayRef):
-            raise _of_unknown_length(t, node)
+            raise t.error(node, f"*x of {describe(whole_value)} requires explicit upper bound", _STARRED)
+        if isinstance(whole_value, Value) or is_number(whole_value):
+            what = (
+                f"Starred expressions are only supported for what has a known length, not for {describe(whole_value)}"
+            )
+            raise t.error(node, what, _STARRED)
         return iterate(t, whole_value, node)
     base = t.eval(part.value)
     if not isinstance(base, ArrayRef):
         return iterate(t, t.eval(part), node)
-    bounds = (part.slice.lower, part.slice.upper, part.slice.step)
-    low, high, step = (None if k is None else whole(t.eval(k)) for k in bounds)
-    if high is None or min(low or 0, high, step or 1) < 0 or step == 0:
-        raise _of_unknown_length(t, node)
-    return [t.load(subscript(t, base, (k,), node)) for k in range(low or 0, high, step or 1)]
+    low, high, step = _constants(t, part.slice, node)
+    return [t.load(subscript(t, base, (k,), node)) for k in range(low, high, step)]
 
 
-def _of_unknown_length(t: Context, node: ast.AST) -> KernelError:
-    return t.error(node, "how many elements this is has to be known while compiling", "write *a[0:3]")
+_STARRED = "how many values this is has to be known while compiling: write *a[0:3], or *x of a tuple or vector"
+
+
+def _constants(t: Context, given: ast.Slice, node: ast.AST) -> tuple[int, int, int]:
+    """The bounds of a part of an array that is unpacked."""
+    if given.upper is None:
+        raise t.error(node, "*a[...] of an array requires explicit upper bound", _STARRED)
+    bounds = []
+    for part, default, least in ((given.lower, 0, 0), (given.upper, 0, 0), (given.step, 1, 1)):
+        value = default if part is None else whole(t.eval(part))
+        if value is None:
+            raise t.error(part, "*a[...]: Slice component must be a compile-time constant", _STARRED)
+        if value < least:
+            what = "step cannot be negative or zero" if least else "bound cannot be negative for arrays"
+            raise t.error(part, f"*a[...]: {what}, got {value}", _STARRED)
+        bounds.append(value)
+    return bounds[0], bounds[1], bounds[2]
 
 
 _EXPRESSIONS: dict[type, Callable[[Context, TracedValue], TracedValue]] = {

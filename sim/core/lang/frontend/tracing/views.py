@@ -109,7 +109,7 @@ def _sliced(t: Context, x: ArrayRef, k: int, key: slice, node: ast.AST) -> Axis:
     zero, n = t.b.const(0, int32), axis.extent
     step = emit("cast", _integer(t, 1 if key.step is None else key.step, "the step of a slice", node))
     if step.const == 0:
-        raise t.error(node, "the step of a slice is zero")
+        raise t.error(node, "Slice step cannot be zero")
     if step.const is None:
         t.b.append(Op("assert", [emit("ne", step, zero)], [], {"message": "the step of a slice is zero"}))
     down = emit("lt", step, zero)

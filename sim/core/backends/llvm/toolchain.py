@@ -1,0 +1,141 @@
+"""LLVM through llvmlite: text becomes object files, cached on disk, and these become addresses of functions.
+
+Importing llvmlite costs a tenth of a second, so it happens with the first text that is compiled; what is in the cache
+is loaded without it where that is possible (`objects.py`).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sim.core.backends import cache
+from sim.core.backends.base import print_text
+from sim.core.backends.objects import host, load_object
+from sim.core.lang.memoize import compiling, memoize
+from sim.core.lang.types import SCALARS
+
+PRINT_SYMBOL = "simopt_print"
+_PYTHON = (
+    "PyErr_BadArgument",
+    "PyErr_Occurred",
+    "PyEval_RestoreThread",
+    "PyEval_SaveThread",
+    "PyLong_AsLongLong",
+    "PyLong_AsVoidPtr",
+    "PyTuple_GetItem",
+    "Py_IncRef",
+)
+"""Functions of the interpreter that native code may call."""
+
+_KINDS = {s.name: s for s in SCALARS}
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p)
+def _print(template: bytes, kinds: bytes, values: int) -> None:
+    """What `print` in a kernel calls: a template, the names of the scalar types, one 8-byte slot per value."""
+    types = [_KINDS[k] for k in kinds.decode().split()]
+    shown = [np.frombuffer(ctypes.string_at(values + 8 * k, t.size), t.np)[0] for k, t in enumerate(types)]
+    sys.stdout.write(print_text(template.decode(), shown))
+
+
+_STRAIGHT = ("always_inliner", "sroa", "instruction_combine", "simplify_cfg", "new_gvn", "dead_code_elimination")
+"""The passes for code without inner loops.  Our own have left little to do: LLVM's full list, with the second
+scheduling of instructions that the highest level of its code generator adds, takes twice the time for code that is no
+faster."""
+
+
+@functools.cache
+def _known() -> dict[str, int]:
+    """Addresses of the functions that compiled code may call, beside those of the C library."""
+    functions = {PRINT_SYMBOL: _print, **{name: getattr(ctypes.pythonapi, name) for name in _PYTHON}}
+    return {name: ctypes.cast(function, ctypes.c_void_p).value or 0 for name, function in functions.items()}
+
+
+class Toolchain:
+    """llvmlite, set up for this machine."""
+
+    def __init__(self) -> None:
+        import llvmlite.binding as llvm
+
+        self.llvm: Any = llvm
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        for name, address in _known().items():
+            llvm.add_symbol(name, address)
+        self.triple = llvm.get_process_triple()
+        if sys.platform == "win32":  # COFF unwind relocations do not survive the run-time linker
+            self.triple += "-elf"
+        self.cpu, self.features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+        self.version = ".".join(map(str, llvm.llvm_version_info))
+
+    def machine(self, level: int) -> Any:
+        target = self.llvm.Target.from_triple(self.triple)
+        return target.create_target_machine(
+            cpu=self.cpu, features=self.features, opt=level, reloc="default", codemodel="jitdefault", jit=True
+        )
+
+    def optimise(self, text: str, level: int, vectors_given: bool = False, straight: bool = False) -> tuple[Any, Any]:
+        """The optimised module, and the machine that it is for.
+
+        vectors_given: the text has vectors where it wants them; LLVM would gather the scalars of indices into more of
+            them, and spend longer on taking these apart again.
+        straight: it has them, and there is no loop but that over the threads.
+        """
+        module = self.llvm.parse_assembly(text)
+        machine = self.machine(min(level, 1) if straight else level)
+        module.triple, module.data_layout = self.triple, str(machine.target_data)
+        module.verify()
+        options = self.llvm.create_pipeline_tuning_options(speed_level=level)
+        options.loop_vectorization = options.loop_interleaving = level > 1
+        options.loop_unrolling = level > 1
+        options.slp_vectorization = level > 1 and not vectors_given
+        passes = self.llvm.create_pass_builder(machine, options)
+        if straight and level > 1:
+            manager = self.llvm.create_new_module_pass_manager()
+            for name in _STRAIGHT:
+                getattr(manager, f"add_{name}_pass")()
+        else:
+            manager = passes.getModulePassManager()
+        manager.run(module, passes)
+        return module, machine
+
+    def build(self, text: str, level: int, vectors_given: bool, straight: bool = False) -> bytes:
+        """An object file from LLVM text."""
+        module, machine = self.optimise(text, level, vectors_given, straight)
+        return machine.emit_object(module)
+
+    def link(self, code: bytes, symbols: Sequence[str]) -> tuple[Any, list[int]]:
+        """Puts an object file into memory: the engine that owns it, and the addresses of functions."""
+        engine = self.llvm.create_mcjit_compiler(self.llvm.parse_assembly(""), self.machine(0))
+        engine.add_object_file(self.llvm.ObjectFileRef.from_data(code))
+        engine.finalize_object()
+        return engine, [engine.get_function_address(symbol) for symbol in symbols]
+
+
+@memoize
+def toolchain() -> Toolchain:
+    return Toolchain()
+
+
+def load_functions(
+    text: str, symbols: Sequence[str], level: int = 3, vectors_given: bool = False, straight: bool = False
+) -> tuple[Any, dict[str, int]]:
+    """The functions of a module of LLVM text, by way of the cache: what owns their code, and their addresses."""
+    about = host()
+    if about is None:
+        tools = toolchain()
+        about = "\n".join((tools.version, tools.triple, tools.cpu, tools.features))
+    key = cache.cache_key(text, about, f"{level} {vectors_given}{' straight' if straight else ''}")
+    with compiling:
+        code = cache.load(key)
+        if code is None:
+            code = toolchain().build(text, level, vectors_given, straight)
+            cache.save(key, code)
+        owner, addresses = load_object(code, symbols, _known()) or toolchain().link(code, symbols)
+    return owner, dict(zip(symbols, addresses, strict=True))
