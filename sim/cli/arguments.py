@@ -8,8 +8,28 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import Any
 
-from sim.cli.verbs import VERBS
-from sim.cli.verbs.base import add_scene_arguments
+from sim.cli.assess.compare import COMPARE
+from sim.cli.assess.design import DESIGN
+from sim.cli.assess.likelihood import LIKELIHOOD
+from sim.cli.assess.rehearse import REHEARSE
+from sim.cli.many.sweep import SWEEP
+from sim.cli.verbs.base import Verb, add_scene_arguments
+from sim.cli.verbs.check import CHECK
+from sim.cli.verbs.convert import CONVERT
+from sim.cli.verbs.export import EXPORT
+from sim.cli.verbs.gradcheck import GRADCHECK
+from sim.cli.verbs.import_file import IMPORT
+from sim.cli.verbs.info import INFO
+from sim.cli.verbs.run import RUN
+from sim.cli.verbs.schema import SCHEMA
+from sim.cli.verbs.show_ir import SHOW_IR
+from sim.cli.verbs.view import VIEW
+
+VERBS: tuple[Verb, ...] = (
+    RUN, SWEEP, VIEW, EXPORT, CHECK, GRADCHECK, REHEARSE, DESIGN, LIKELIHOOD, COMPARE, CONVERT, IMPORT, SCHEMA, INFO,
+    SHOW_IR,
+)  # fmt: skip
+"""What the command can do, in the order of its help."""
 
 
 class _Version(argparse.Action):

@@ -19,6 +19,7 @@ from sim.geometry.regions import neighbours as neighbours
 from sim.geometry.sampling import farthest_points as farthest_points
 from sim.geometry.select import choose_points as choose_points
 from sim.geometry.tetfile import TET_FORMATS as TET_FORMATS
+from sim.geometry.tetfile import load_groups as load_groups
 from sim.geometry.tetfile import load_tets as load_tets
 from sim.geometry.tetrahedra import ELEMENTS as ELEMENTS
 from sim.geometry.tetrahedra import QUADRATIC_TURNS as QUADRATIC_TURNS

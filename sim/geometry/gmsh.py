@@ -1,7 +1,7 @@
-"""Gmsh's .msh files, versions 2.2 and 4.1, ASCII and binary: nodes and tetrahedra.
+"""Gmsh's .msh files, versions 2.2 and 4.1, ASCII and binary: nodes, tetrahedra, physical groups.
 
 Every count is compared with what is there before it is believed.  Source: C. Geuzaine and J.-F. Remacle, "Gmsh
-Reference Manual", section "MSH file format".  Physical groups are not read.
+Reference Manual", section "MSH file format".
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ NODES_OF_TYPE = {
     18: 15,
     19: 13,
 }
+DIMENSION_OF_TYPE = dict.fromkeys((15,), 0) | dict.fromkeys((1, 8), 1) | dict.fromkeys((2, 3, 9, 10, 16), 2)
+DIMENSION_OF_TYPE |= {kind: 3 for kind in NODES_OF_TYPE if kind not in DIMENSION_OF_TYPE}
 TET, TET10 = 4, 11
 LARGEST_TAG = 2**53
 """Tags may be any size; those of meshes that exist are far smaller."""
@@ -40,17 +42,13 @@ _RANGE = {"i": (-(2**31), 2**31 - 1), "n": (0, LARGEST_TAG)}
 
 def read_msh(content: bytes) -> tuple[np.ndarray, np.ndarray]:
     """Nodes (n, 3) and tetrahedra (t, 4) int64 from 0; of second-order ones the corners.  Raises FileError."""
-    file = _Reader(content)
-    file.section("MeshFormat", "it is no Gmsh file: it has no $MeshFormat", text=True)
-    version = file.header()
-    if version not in ("2.2", "4.1"):
-        raise FileError(f"it has the format version {quoted(version)}", "export it as version 4.1 or 2.2")
+    file, version = _opened(content)
     read_nodes, read_elements = (_nodes_2, _elements_2) if version == "2.2" else (_nodes_4, _elements_4)
     file.section("Nodes", "it has no $Nodes")
     tags, nodes = read_nodes(file)
     file.end()
     file.section("Elements", "it has no $Elements")
-    tets = read_elements(file)
+    tets = _joined([nodes[:, :4] for kind, _, nodes in read_elements(file) if kind in (TET, TET10)], 4)
     file.end()
     if not len(tets):
         raise FileError("it holds no tetrahedra", "mesh the volume, and save all elements")
@@ -69,6 +67,74 @@ def read_msh(content: bytes) -> tuple[np.ndarray, np.ndarray]:
     if len(missing):
         raise FileError(f"section $Elements: a tetrahedron names the node {missing[0]}, which does not exist")
     return nodes, order[place]
+
+
+def read_groups(content: bytes) -> dict[str, np.ndarray]:
+    """Physical groups: name, or number where it has none -> its nodes (k,), counted from 0 in the order of the file.
+
+    Raises FileError.
+    """
+    file, version = _opened(content)
+    names = _group_names(file)
+    owners = {} if version == "2.2" else _groups_of_entities(file)
+    file.section("Nodes", "it has no $Nodes")
+    tags, _ = (_nodes_2 if version == "2.2" else _nodes_4)(file)
+    file.end()
+    file.section("Elements", "it has no $Elements")
+    members: dict[tuple[int, int], list[np.ndarray]] = {}
+    for kind, owner, nodes in (_elements_2 if version == "2.2" else _elements_4)(file):
+        dimension = DIMENSION_OF_TYPE[kind]
+        of = owners.get((dimension, owner), ()) if version == "4.1" else (owner,) if owner else ()
+        for group in of:
+            members.setdefault((dimension, abs(group)), []).append(np.unique(nodes))
+    file.end()
+    found = {names.get(key, str(key[1])): np.isin(tags, np.concatenate(nodes)) for key, nodes in members.items()}
+    return {name: np.flatnonzero(inside) for name, inside in found.items()}
+
+
+def _opened(content: bytes) -> tuple[_Reader, str]:
+    """A reader behind the header, and the version that this names."""
+    file = _Reader(content)
+    file.section("MeshFormat", "it is no Gmsh file: it has no $MeshFormat", text=True)
+    version = file.header()
+    if version not in ("2.2", "4.1"):
+        raise FileError(f"it has the format version {quoted(version)}", "export it as version 4.1 or 2.2")
+    return file, version
+
+
+def _joined(rows: list[np.ndarray], width: int) -> np.ndarray:
+    return np.concatenate([np.zeros((0, width), np.int64), *rows])
+
+
+def _group_names(file: _Reader) -> dict[tuple[int, int], str]:
+    """(dimension, number) -> name of the physical groups that have one."""
+    if b"$PhysicalNames" not in file.data:
+        return {}
+    file.section("PhysicalNames", "it has no $PhysicalNames", text=True)
+    out = {}
+    for _ in range(whole(file.line())):
+        words = file.line().split(maxsplit=2)
+        if len(words) != 3:
+            raise file.wrong(f'{quoted(" ".join(words))}, expected `dimension number "name"`')
+        out[whole(words[0]), whole(words[1])] = words[2].strip('"')
+    return out
+
+
+def _groups_of_entities(file: _Reader) -> dict[tuple[int, int], list[int]]:
+    """(dimension, tag) of the entities of version 4.1 -> numbers of the physical groups that each is in."""
+    if b"$Entities" not in file.data:
+        return {}
+    file.section("Entities", "it has no $Entities")
+    out = {}
+    for dimension, count in enumerate(file.take("n", 4).tolist()):
+        for _ in range(count):
+            tag = int(file.take("i", 1)[0])
+            file.take("d", 6 if dimension else 3)
+            out[dimension, tag] = file.take("i", file.one("n")).tolist()
+            if dimension:
+                file.take("i", file.one("n"))
+    file.end()
+    return out
 
 
 class _Reader:
@@ -186,9 +252,10 @@ def _nodes_2(file: _Reader) -> tuple[np.ndarray, np.ndarray]:
         raise file.wrong(error.what) from None
 
 
-def _elements_2(file: _Reader) -> np.ndarray:
+def _elements_2(file: _Reader) -> list[tuple[int, int, np.ndarray]]:
+    """Blocks of elements: type, physical group (0: none), tags of the nodes (n, k)."""
     count = file.count_line()
-    found: list[np.ndarray] = []
+    found: list[tuple[int, int, np.ndarray]] = []
     done = 0
     while done < count:
         if file.binary:
@@ -201,13 +268,13 @@ def _elements_2(file: _Reader) -> np.ndarray:
             raise file.wrong(f"the count {tags} is negative")
         width = tags + _nodes_of(file, kind)
         if file.binary:
-            rows = file.take("i", here * (1 + width)).reshape(here, 1 + width)[:, 1 + tags :]
+            rows = file.take("i", here * (1 + width)).reshape(here, 1 + width)[:, 1:]
         else:
-            rows = file.take("i", width)[None, tags:]
+            rows = file.take("i", width)[None]
         done += here
-        if kind in (TET, TET10):
-            found.append(rows[:, :4])
-    return np.concatenate(found) if found else np.zeros((0, 4), np.int64)
+        owners = rows[:, 0] if tags else np.zeros(here, np.int64)
+        found += [(kind, owner, rows[owners == owner, tags:]) for owner in np.unique(owners).tolist()]
+    return found
 
 
 def _nodes_4(file: _Reader) -> tuple[np.ndarray, np.ndarray]:
@@ -223,19 +290,19 @@ def _nodes_4(file: _Reader) -> tuple[np.ndarray, np.ndarray]:
     return _total(file, np.concatenate(tags), total, "nodes"), np.concatenate(nodes)
 
 
-def _elements_4(file: _Reader) -> np.ndarray:
+def _elements_4(file: _Reader) -> list[tuple[int, int, np.ndarray]]:
+    """Blocks of elements: type, entity, tags of the nodes (n, k)."""
     blocks, total, _, _ = file.take("n", 4).tolist()
-    found, every = [np.zeros((0, 4), np.int64)], [np.zeros(0, np.int64)]
+    found, every = list[tuple[int, int, np.ndarray]](), [np.zeros(0, np.int64)]
     for _ in range(blocks):
-        _, _, kind = file.take("i", 3).tolist()
+        _, entity, kind = file.take("i", 3).tolist()
         count = file.one("n")
         width = 1 + _nodes_of(file, kind)
         rows = file.take("n", count * width).reshape(count, width)
         every.append(rows[:, 0])
-        if kind in (TET, TET10):
-            found.append(rows[:, 1:5])
+        found.append((kind, entity, rows[:, 1:]))
     _total(file, np.concatenate(every), total, "elements")
-    return np.concatenate(found)
+    return found
 
 
 def _total(file: _Reader, tags: np.ndarray, announced: int, what: str) -> np.ndarray:

@@ -8,15 +8,16 @@ import numpy as np
 from sim.geometry.errors import GeometryError, listed
 
 
-def assign_regions(elements: np.ndarray, regions: Mapping[str, np.ndarray]) -> np.ndarray:
+def assign_regions(elements: np.ndarray, regions: Mapping[str, np.ndarray], meet: bool = False) -> np.ndarray:
     """The number (n,) int32 of the region that each element lies in, counted in the order of `regions`.
 
     elements: (n, k) points; regions: name -> its points.  An element lies in the region that holds most of its points,
     and at least half of them; between equal ones (an edge from one region to another) in the first.  Raises
-    GeometryError, with counts, where regions share points, an element lies in none, or a region has none.
+    GeometryError, with counts, where regions share points (unless they may `meet` in some, as parts of a mesh do), an
+    element lies in none, or a region has none.
     """
     names = list(regions)
-    for a, b in combinations(names, 2):
+    for a, b in [] if meet else combinations(names, 2):
         both = np.intersect1d(regions[a], regions[b])
         if len(both):
             raise GeometryError(

@@ -8,7 +8,7 @@ import numpy as np
 
 from sim.files import FileError, numbers, quoted, read_bytes, read_text, whole, wholes
 from sim.geometry.errors import GeometryError, listed
-from sim.geometry.gmsh import read_msh
+from sim.geometry.gmsh import read_groups, read_msh
 from sim.geometry.meshfile import FARTHEST, check_exists, errors_of
 from sim.geometry.tetrahedra import TetMesh, solid_mesh
 from sim.geometry.transforms import axes_matrix
@@ -41,6 +41,17 @@ def load_tets(
             f"mesh file {path}: node {listed(far)} is more than {FARTHEST:g} units away", "Export it again"
         )
     return solid_mesh(nodes @ matrix.T * unit, tets, f"mesh file {path}")
+
+
+def load_groups(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """Physical groups of a .msh file: name, or number where it has none -> numbers (k,) of its points in the file; none
+    for other files.  Raises GeometryError."""
+    path = Path(path)
+    if path.suffix.lower() != ".msh":
+        return {}
+    check_exists(path, TET_FORMATS)
+    with errors_of(path):
+        return read_groups(read_bytes(path))
 
 
 def _check_pair(path: Path) -> None:

@@ -14,10 +14,12 @@ from sim.core.lang.errors import SimError
 from sim.identify.data.expectations import Expectation
 from sim.identify.data.experiments import Experiment, Markers, Simulation
 from sim.identify.data.measures import Measure
-from sim.identify.evaluate.evaluator import Evaluator, Prepared
+from sim.identify.data.registration import Alignment
+from sim.identify.evaluate.alignment import InnerProblem
+from sim.identify.evaluate.evaluator import ContactLook, Evaluator, Prepared
 from sim.identify.losses.jacobian import linearise
 from sim.identify.losses.residuals import Residuals
-from sim.identify.losses.terms.base import Term
+from sim.identify.losses.terms.base import Term, TrajectoryTerm
 from sim.identify.parameters.parameters import Parameter
 from sim.identify.parameters.transforms import ParameterSpace
 from sim.identify.search.horizon import Horizon
@@ -39,7 +41,7 @@ class Description:
 
     resolved: the scene as text, with all defaults; record_every: frames between recorded ones.  source: the scene's
     file; files: those that it names, as they are written there -> where they are.  causes: those of the numerical error
-    that a run estimates, of `step`, `iterations`, `mesh`.
+    that a run estimates, of `step`, `iterations`, `mesh`.  recordings: place in the scene -> how that file was read.
     """
 
     name: str = "problem"
@@ -51,6 +53,7 @@ class Description:
     source: Path | None = None
     files: Mapping[str, Path] = field(default_factory=dict)
     causes: tuple[str, ...] = ("step", "iterations", "mesh")
+    recordings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -201,6 +204,35 @@ class Problem:
         inside = i - self.space.slices[p.name].start
         return p.experiments[inside // (p.start.size // len(p.experiments))] == experiment.name
 
+    def residuals_of(self, term: TrajectoryTerm, simulation: Simulation, found: Alignment | None) -> Residuals:
+        """Those of one term, counted or not, with an alignment of the recording (None: it is known)."""
+        return self._evaluator.residuals_of(term, simulation, found)
+
+    def alignment(self, simulation: Simulation) -> Alignment | None:
+        """How an experiment's recording lies beside a simulation: where the loss is least; None where it is known."""
+        return self._evaluator.alignment(simulation)
+
+    def inner_problem(self, simulation: Simulation) -> InnerProblem | None:
+        """Whose solution that is."""
+        return self._evaluator.inner_problem(simulation)
+
+    def seen_by(self, simulation: Simulation, markers: str, lying: Alignment | None) -> np.ndarray:
+        """Places (frames, markers, 3) [m] of markers as a recording that lies like this has them."""
+        return self._evaluator.seen_by(simulation, markers, lying)
+
+    def placed(self, simulation: Simulation) -> Experiment:
+        """The experiment with its recording in the clock and frame of a simulation, as people want to see it."""
+        e, found = simulation.experiment, self.alignment(simulation)
+        if e.registration is None or found is None:
+            return e
+        targets = {}
+        for name, target in e.targets.items():
+            start = np.full(target.positions.shape[1:], np.nan) if target.start is None else target.start
+            path = np.concatenate([start[None], target.positions])
+            seen = e.registration.in_model(path, e.schedule.fps, found)
+            targets[name] = replace(target, start=seen[0], positions=seen[1:])
+        return replace(e, targets=targets, registration=None)
+
     def compare(self, simulation: Simulation) -> float | None:
         """The loss of a simulation against its recording, counted or not; None where there is nothing to compare."""
         return self._evaluator.compare(simulation)
@@ -212,8 +244,9 @@ class Problem:
     def measure(self, simulation: Simulation) -> dict[str, dict[str, Any]]:
         """Every measure of a simulation and of its recording: {simulated, measured, error: relative, unit}."""
         out: dict[str, dict[str, Any]] = {}
+        targets = self.placed(simulation).targets
         for m in self.measures:
-            places, target = self.markers[m.markers], simulation.experiment.targets.get(m.markers)
+            places, target = self.markers[m.markers], targets.get(m.markers)
             simulated = m.take(simulation.times, places.at(simulation.positions), places.at(simulation.start))
             measured = None
             if target is not None and target.start is not None:
@@ -223,16 +256,21 @@ class Problem:
         return out
 
     def measured(self, simulations: Mapping[str, Simulation]) -> dict[str, float]:
-        """`experiment.measure` -> what the simulation gives; nan where it cannot be told."""
-        return {
+        """`experiment.measure` -> what the simulation gives, nan where it cannot be told; and how recordings lie."""
+        out = {
             f"{name}.{key}": np.nan if found["simulated"] is None else found["simulated"]
             for name, simulation in simulations.items()
             for key, found in self.measure(simulation).items()
         }
+        for name, simulation in simulations.items():
+            lying = self.alignment(simulation)
+            out |= {} if lying is None else {f"{name}.{key}": value for key, value in lying.numbers.items()}
+        return out
 
-    def contact_patterns(self, x: Any) -> list[np.ndarray]:
-        """Which contacts push, in every step of every fitted rollout: (steps, contacts) bool each."""
-        return self._evaluator.contact_patterns(self._values(x))
+    def contacts(self, x: Any, experiments: Sequence[Experiment] | None = None) -> Iterator[ContactLook]:
+        """For each rollout of experiments (default: the fitted ones) what its contacts do at coordinates x.  Steps are
+        taken one by one and looked at: it costs several rollouts."""
+        return self._evaluator.contacts(self._values(x), self.fitted if experiments is None else experiments)
 
     # ------------------------------------------------------------------------------------------ the search
     def optimize(

@@ -19,15 +19,18 @@ from typing import Any
 import numpy as np
 
 from sim.core.runtime.ambient.profile import Profile, profile
+from sim.identify.assess.aligned import alignment_note, alignment_row, as_people_see
 from sim.identify.assess.misfit import Misfit, misfits
 from sim.identify.assess.uncertainty import Uncertainty, estimate
 from sim.identify.data.expectations import check_all
 from sim.identify.data.experiments import Experiment, Simulation
+from sim.identify.evaluate.evaluator import ContactLook
 from sim.identify.losses.jacobian import Linearised, linearise
 from sim.identify.numerics.numerical_error import NumericalError, cannot, estimate_shifts
 from sim.identify.numerics.own_damping import own_damping
 from sim.identify.numerics.residuals import growth_note, residual_note, residuals_of_steps
 from sim.identify.problem import Problem
+from sim.identify.report.contacts import contact_notes, contact_rows
 from sim.identify.report.found import file_hashes, found_arrays
 from sim.identify.report.notes import notes_on
 from sim.identify.report.page import report_data
@@ -185,6 +188,10 @@ class _RunInProgress:
             if row["advice"]:
                 self.note(f"experiment `{name}`: {row['advice']}")
         misfit = misfits(problem, best)
+        for simulation in best.values():
+            if note := alignment_note(problem, simulation, uncertainty):
+                self.note(note)
+        contacts = self.contacts(x)
         if found is not None and after is not None:
             for note in notes_on(problem, found, uncertainty, misfit, self.limit, str(self.folder.path)):
                 self.note(note)
@@ -194,6 +201,7 @@ class _RunInProgress:
         result = self.result(found, best, uncertainty, misfit, numerics, reference)
         result["residuals"] = {name: asdict(residual) for name, residual in left.items()}
         result["joints"] = joints
+        result["contacts"] = contact_rows(contacts)
         every = description.record_every
         recorded = {name: Frames(s.positions, s.times, s.body_q) for name, s in best.items() if len(s.times) >= every}
         takes = {name: frames.every(every, first=every - 1) for name, frames in recorded.items()}
@@ -214,7 +222,8 @@ class _RunInProgress:
                 f"time in kernels, {self.profile.seconds:.2f} s of {self.profile.wall:.2f} s: {', '.join(most)}"
             )
         if description.report:
-            page = report_data(problem, result, before, after, self.folder.read_log(), self.notes, misfit, x)
+            placed, before, after = as_people_see(problem, before, after)
+            page = report_data(placed, result, before, after, self.folder.read_log(), self.notes, misfit, x, contacts)
             write_report(self.folder.file(REPORT), page)
         self.folder.write_json(RESULT, result)
         return Outcome(self.folder.path, result, _status(result))
@@ -223,7 +232,8 @@ class _RunInProgress:
         """Standard errors of what was found; notes say why there are none, or what they mean."""
         if found is None or found.search.stopped_because == "interrupted":
             return None
-        numbers = self.problem.measured if self.problem.measures else None
+        aligned = any(e.registration for e in self.problem.experiments)
+        numbers = self.problem.measured if self.problem.measures or aligned else None
         known = estimate(self.problem, found.search.x, best, numbers)
         if isinstance(known, str):
             self.note(known)
@@ -281,6 +291,18 @@ class _RunInProgress:
         if text := residual_note(self.problem, left):
             self.note(text)
         return left
+
+    def contacts(self, x: np.ndarray) -> list[ContactLook]:
+        """What contacts do in every experiment; notes say where the gradient is one-sided, and what none depends on."""
+        if not self.problem.description.causes:
+            return []
+        try:
+            looks = list(self.problem.contacts(x, self.problem.experiments))
+        except FloatingPointError:
+            return []
+        for note in contact_notes(self.problem, contact_rows(looks)) if self.problem.sought else []:
+            self.note(note)
+        return looks
 
     def broken(self, error: FloatingPointError) -> Outcome:
         """A run that never had a finite loss: result.json says why."""
@@ -342,6 +364,7 @@ class _RunInProgress:
             "use": "fit" if e.fit else "predict",
             "loss": finite(self.problem.compare(best)),
             "residuals": {m.markers: m.summary() for m in misfit if m.experiment == e.name},
+            **alignment_row(self.problem, best, uncertainty),
             **measures,
         }
 

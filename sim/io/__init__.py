@@ -24,6 +24,7 @@ from sim.io.report import MeasureRow as MeasureRow
 from sim.io.report import ReportData as ReportData
 from sim.io.report import TermRow as TermRow
 from sim.io.report import write_report as write_report
+from sim.io.report_fit import ContactRow as ContactRow
 from sim.io.report_fit import Correlation as Correlation
 from sim.io.report_fit import ResidualRow as ResidualRow
 from sim.io.report_parameters import ParameterRow as ParameterRow
@@ -40,6 +41,7 @@ from sim.io.run_folder import to_json as to_json
 from sim.io.run_folder import write_atomically as write_atomically
 from sim.io.scenery import Scenery as Scenery
 from sim.io.scenery import Shown as Shown
+from sim.io.scenery import find_run as find_run
 from sim.io.scenery import load_run as load_run
 from sim.io.scenery import rigid_layer as rigid_layer
 from sim.io.scenery import write_scenery as write_scenery

@@ -24,6 +24,28 @@ class RecordingError(ValueError):
         super().__init__(f"{what}\n  {hint}" if hint else what)
 
 
+@dataclass(frozen=True)
+class Origin:
+    """How a recording came from a file.
+
+    format: name of what the file is.  unit: metres of its unit; axes: those of its axes that became our x, y, z;
+    unit_from, axes_from: who said so.  notes: what was left out, or should be known.
+    """
+
+    format: str
+    unit: float
+    unit_from: str
+    axes: tuple[str, ...]
+    axes_from: str
+    notes: tuple[str, ...]
+
+    @property
+    def told(self) -> str:
+        """All of it in a sentence."""
+        said = f"{self.format}; unit {self.unit:g} m ({self.unit_from}); axes {', '.join(self.axes)} ({self.axes_from})"
+        return "; ".join([said, *self.notes])
+
+
 @dataclass(frozen=True, eq=False)
 class Recording:
     """Marker positions over time, checked when made.
@@ -32,11 +54,13 @@ class Recording:
         positions: (frames, markers, 3) float64 [m]; a marker that was not seen is NaN in all three components.
         time: (frames,) float64 [s], strictly increasing; 0 is the start of the experiment.
         labels: (markers,) names.
+        origin: of one that was loaded, how it came from its file.
     """
 
     positions: np.ndarray
     time: np.ndarray
     labels: tuple[str, ...] = ()
+    origin: Origin | None = None
 
     def __post_init__(self) -> None:
         positions = np.array(self.positions, dtype=np.float64)
@@ -143,7 +167,8 @@ class Recording:
         tolerance = SAME_TIME * self.interval
         if not self.time[0] - tolerance <= start <= self.time[-1] + tolerance:
             raise RecordingError(
-                f"start {start:g} s lies outside of the recording ({self.time[0]:g} to {self.time[-1]:g} s)"
+                f"start {start:g} s lies outside of the recording ({self.time[0]:g} to {self.time[-1]:g} s)",
+                "give a time or a frame of it",
             )
         later = self.time > start + tolerance
         time = np.concatenate([[0.0], self.time[later] - start])

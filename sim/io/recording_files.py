@@ -1,10 +1,11 @@
-"""Reading and writing recordings.  Two formats, both plain data: arrays of Python objects are never unpickled.
+"""Reading and writing recordings.  Written are two formats, both plain data; `readers` has those that are read too.
 
 * **npz**: `<key>` (frames, markers, 3); times from `<key>_time` (frames,) [s], else from a rate [Hz], given or stored
   as `<key>_rate` or `rate`; names from `<key>_labels` or `labels` (markers,), optional.
 * **csv**: header `time, <marker>.x, <marker>.y, <marker>.z, ...`, one row per frame, an empty cell = not seen.
 
-NaN means that a marker was not seen in that frame.
+NaN means that a marker was not seen in that frame.  A unit, and which axis points up, are as the file says; where it
+does not, they have to be told.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ import io
 import math
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sim.files import Archive, FileError, number, quoted, read_bytes, read_text
-from sim.io.recording import SAME_TIME, Recording, RecordingError, suggest
+from sim.files import FileError, read_bytes
+from sim.io.readers import SAY_UNIT, SAY_UP, SUFFIXES, UNITS, Raw, Source, find_format, unit_of
+from sim.io.recording import SAME_TIME, Origin, Recording, RecordingError
 from sim.io.run_folder import npz_bytes, write_atomically
 
 FARTHEST = 1e9
@@ -32,31 +35,48 @@ def load_recording(
     key: str | None = None,
     *,
     rate: float | None = None,
-    unit: float = 1.0,
+    unit: float | None = None,
     start: float | str | Mapping[str, int] | None = None,
     duration: float | None = None,
     axes: Sequence[str] | None = None,
+    up: str | None = None,
+    world_up: str | None = "y",
     mirror: bool = False,
     markers: Sequence[int | str] | None = None,
     marker_count: int | None = None,
 ) -> Recording:
-    """Load a recording from an `.npz` or `.csv` file; every complaint is a `RecordingError` that names the file.
+    """Load a recording of any of the formats that are read; every complaint is a `RecordingError` that names the file.
 
     Args:
-        path: the file.
+        path: the file: .npz, .csv (wide, long, Motive, DeepLabCut, Anipose, SLEAP), .trc or .c3d.
         key: the array of an `.npz`; may be left out if just one array has the shape (frames, markers, 3).
         rate: frames per second [Hz], where the file has no times.
-        unit: metres per unit of the file: 0.001 for millimetres.
+        unit: metres per unit of the file: 0.001 for millimetres.  None: as the file says; sim's own are in metres.
         start: what becomes t = 0: a time [s] of the file's own clock, or `"frame 71"`, or `{"frame": 71}`.  None: the
             clock of the file counts (its first frame need not be at 0: a run may record after its first step).
         duration: how long the recording is needed from t = 0 on [s]; later frames are dropped, too few are an error.
         axes: the file's axes that become our x, y, z, such as `["z", "-y", "x"]`; must be a rotation unless `mirror`.
+        up: which of its axes points up, such as `z`, instead of `axes`.  None: as the file says; sim's own have ours.
+        world_up: our axis that points up, to which `up` is turned; None: none of them does.
         markers: which markers, by column or label; None takes all.
         marker_count: how many markers there have to be after `markers`; another number is an error.
     """
     path = Path(path)
+    source = Source(path, key)
     try:
-        recording = _read_csv(path, key, rate) if path.suffix.lower() == ".csv" else _read_npz(path, key, rate)
+        kind = find_format(source)
+        if kind is None:
+            read_bytes(path)  # says so where there is no such file
+            raise RecordingError(
+                f"unknown kind of recording `{path.suffix}`", f"recordings are {', '.join(SUFFIXES)} files"
+            )
+        raw = kind.read(source)
+        time = _times(raw, rate)
+        notes = list(raw.notes)
+        size, unit_from = _unit(raw, unit, notes)
+        taken, axes_from = _axes(raw, axes, up, world_up, notes)
+        turn = _axes_matrix(taken, mirror)
+        recording = Recording(raw.positions, time, raw.labels)
         if markers is not None:
             recording = recording.select(markers)
         if marker_count is not None and recording.marker_count != marker_count:
@@ -65,18 +85,19 @@ def load_recording(
                 "choose the columns that belong to the scene's markers with `markers: {name: [columns]}`",
             )
         with np.errstate(over="ignore"):
-            positions = recording.positions * unit
+            positions = recording.positions * size
         _check_near(positions)
-        if axes is not None:
-            positions = positions @ _axes_matrix(axes, mirror).T
+        if tuple(taken) != ("x", "y", "z"):
+            positions = positions @ turn.T
         recording = Recording(positions, recording.time, recording.labels)
         if start is not None:
-            recording = recording.from_time(_start_time(recording, start))
+            recording = recording.from_time(moment(recording, start))
         if duration is not None:
             recording = _first(recording, duration)
     except (RecordingError, FileError) as error:
-        raise RecordingError(f"{path}{f' [{key}]' if key else ''}: {error.what}", error.hint) from error
-    return recording
+        raise RecordingError(f"{path}: {error.what}", error.hint) from error
+    origin = Origin(kind.name, size, unit_from, tuple(taken), axes_from, tuple(notes))
+    return replace(recording, origin=origin)
 
 
 def write_recording(path: str | os.PathLike[str], /, **recordings: Recording) -> Path:
@@ -100,154 +121,76 @@ def write_recording(path: str | os.PathLike[str], /, **recordings: Recording) ->
     return write_atomically(path, npz_bytes(arrays))
 
 
-def _read_npz(path: Path, key: str | None, rate: float | None) -> Recording:
-    content = read_bytes(path)
-    if path.suffix.lower() not in (".npz", ".npy") and not content.startswith(b"PK"):
-        raise RecordingError(f"unknown kind of recording `{path.suffix}`", "recordings are .npz or .csv files")
-    if content.startswith(b"\x93NUMPY"):
-        raise RecordingError("this is a single array, not an .npz archive", "write it with write_recording or np.savez")
-    archive = Archive(content)
-    if key is None:
-        key = _only_key(archive)
-    if key not in archive:
-        raise RecordingError(f"there is no array `{key}`", suggest(key, archive.names, "arrays"))
-    header = archive.header(key)
-    if header.dtype.kind not in "fiu":
-        raise RecordingError(f"the array has the type {header.dtype}, expected real numbers")
-    if len(header.shape) != 3 or header.shape[2] != 3:
-        raise RecordingError(
-            f"the array has the shape {header.shape}, expected (frames, markers, 3)", "one marker is (frames, 1, 3)"
-        )
-    frames, markers, _ = header.shape
-    time = _times(frames, _numbers(archive, f"{key}_time"), rate, _stored_rate(archive, key), key)
-    labels = _labels(archive, f"{key}_labels", markers) if f"{key}_labels" in archive else ()
-    if not labels and "labels" in archive and archive.header("labels").shape == (markers,):
-        labels = _labels(archive, "labels", markers)  # else a file's common `labels` belong to another of its arrays
-    return Recording(archive[key], time, labels)
-
-
-def _only_key(archive: Archive) -> str:
-    """The one array of an archive that can be a recording."""
-    shapes = {name: archive.header(name).shape for name in archive.names}
-    fitting = [name for name, shape in shapes.items() if len(shape) == 3 and shape[2] == 3]
-    if len(fitting) == 1:
-        return fitting[0]
-    what = "several arrays" if fitting else "no array"
-    raise RecordingError(
-        f"{what} of the shape (frames, markers, 3)",
-        f"say which one with `key`; arrays: {', '.join(archive.names[:20]) or 'none'}",
-    )
-
-
-def _numbers(archive: Archive, name: str) -> np.ndarray | None:
-    """An array of real numbers, where the archive has it."""
-    if name not in archive:
-        return None
-    kind = archive.header(name).dtype
-    if kind.kind not in "fiu":
-        raise RecordingError(f"`{name}` has the type {kind}, expected real numbers")
-    return archive[name]
-
-
-def _stored_rate(archive: Archive, key: str) -> float | None:
-    """The rate [Hz] that the archive gives for an array, or for all of them."""
-    for name in (f"{key}_rate", "rate"):
-        stored = _numbers(archive, name)
-        if stored is not None:
-            if stored.size != 1:
-                raise RecordingError(f"`{name}` has the shape {stored.shape}, expected one number [Hz]")
-            return float(stored.reshape(-1)[0])
-    return None
-
-
-def _labels(archive: Archive, name: str, markers: int) -> tuple[str, ...]:
-    """The names of the markers."""
-    header = archive.header(name)
-    if header.dtype.kind not in "USiu":
-        raise RecordingError(f"`{name}` has the type {header.dtype}, expected texts")
-    if header.shape != (markers,):
-        raise RecordingError(
-            f"`{name}` has the shape {header.shape}, {math.prod(header.shape)} labels for {markers} markers"
-        )
-    texts = [
-        text.decode("utf-8", errors="replace") if isinstance(text, bytes) else str(text)
-        for text in archive[name].tolist()
-    ]
-    return tuple(texts)
-
-
-def _times(
-    frames: int, stored: np.ndarray | None, rate: float | None, stored_rate: float | None, key: str
-) -> np.ndarray:
+def _times(raw: Raw, rate: float | None) -> np.ndarray:
     """Times [s] of the frames: those stored, else frame / rate, the rate that was given before the stored one."""
+    frames, stored, name = len(raw.positions), raw.time, raw.time_name
     if stored is not None:
         if stored.shape == (frames,) and rate is not None and frames > 1:
             with np.errstate(all="ignore"):
-                measured = 1.0 / float(np.median(np.diff(stored.astype(np.float64))))
+                measured = 1.0 / np.median(np.diff(stored.astype(np.float64)))
             if not abs(measured / rate - 1.0) < 0.01:
                 raise RecordingError(
-                    f"`rate` is {rate:g} Hz, but `{key}_time` in the file says {measured:.4g} Hz", "leave `rate` out"
+                    f"`rate` is {rate:g} Hz, but `{name}` in the file says {measured:.4g} Hz", "leave `rate` out"
                 )
         return stored
-    rate = stored_rate if rate is None else rate
+    rate = raw.rate if rate is None else rate
     if rate is None:
         raise RecordingError(
-            f"the file has no times (`{key}_time`) and no rate", "say how fast it was recorded: `rate: 100 Hz`"
+            f"the file has no times (`{name}`) and no rate",
+            "say how fast it was recorded: `rate: 100 Hz` in a scene, `--rate 100` of simopt import",
         )
     if not 0 < rate < math.inf or not math.isfinite(frames / rate):
         raise RecordingError(f"the rate is {rate:g} Hz, expected a positive number")
-    return np.arange(frames) / rate
+    numbers = np.arange(frames) if raw.numbers is None else raw.numbers
+    return (numbers - numbers[0]) / rate if frames else numbers / rate
 
 
-def _read_csv(path: Path, key: str | None, rate: float | None) -> Recording:
-    if key is not None:
-        raise RecordingError("a csv file holds one recording and has no keys", "leave `key` out")
-    reader = csv.reader(io.StringIO(read_text(path)), strict=True)
-    try:
-        numbered = [(reader.line_num, row) for row in reader if any(cell.strip() for cell in row)]
-    except csv.Error as error:
-        raise RecordingError(f"line {reader.line_num}: the file is not a text in csv form ({error})") from error
-    if not numbered:
-        raise RecordingError("the file is empty", "expected a header `time, <marker>.x, <marker>.y, <marker>.z, ...`")
-    header = [cell.strip() for cell in numbered[0][1]]
-    has_time = header[0] == "time"
-    labels = _csv_labels(numbered[0][0], header[1:] if has_time else header)
-    values = np.empty((len(numbered) - 1, len(header)))
-    for i, (line, row) in enumerate(numbered[1:]):
-        if len(row) != len(header):
-            raise RecordingError(f"line {line}: {len(row)} cells, the header has {len(header)}")
-        for j, cell in enumerate(row):
-            values[i, j] = _csv_number(cell.strip(), line, header[j])
-    positions = values[:, 1:] if has_time else values
-    time = _times(len(values), values[:, 0] if has_time else None, rate, None, "time")
-    return Recording(positions.reshape(len(values), len(labels), 3), time, labels)
+def _unit(raw: Raw, unit: float | None, notes: list[str]) -> tuple[float, str]:
+    """Metres per unit of the file, and who says so."""
+    if unit is not None:
+        if raw.unit and not math.isclose(UNITS.get(raw.unit.lower(), unit), unit):
+            notes.append(f"the file says that its unit is {raw.unit}; it is read as told, {unit:g} m")
+        return unit, "as told"
+    if raw.unit:
+        return unit_of(raw.unit, "the unit in the file is"), f"the file says {raw.unit}"
+    if not raw.ours:
+        raise RecordingError("the file names no unit of its lengths", SAY_UNIT)
+    return 1.0, "this format is in metres, unless told"
 
 
-def _csv_labels(line: int, columns: list[str]) -> tuple[str, ...]:
-    """The names of the markers, of the header without `time`."""
-    labels = tuple(name.rpartition(".")[0] for name in columns[::3])
-    if columns != [f"{label}.{axis}" for label in labels for axis in "xyz"] or not labels or not all(labels):
-        separated = len(columns) == 1 and any(sign in columns[0] for sign in ";\t")
-        raise RecordingError(
-            f"line {line}: the header is {quoted(', '.join(columns))}",
-            (
-                "separate the cells by commas, with points in the numbers"
-                if separated
-                else "expected `time, <marker>.x, <marker>.y, <marker>.z, ...`"
-            ),
-        )
-    return labels
+def _axes(
+    raw: Raw, axes: Sequence[str] | None, up: str | None, world_up: str | None, notes: list[str]
+) -> tuple[Sequence[str], str]:
+    """The axes of the file that become our x, y, z, and who says so."""
+    if axes is not None:
+        if up is not None:
+            raise RecordingError("both `axes` and `up` are given", "`axes` says all that `up` does: leave one out")
+        return axes, "as told"
+    said = raw.up if up is None else up
+    if not said:
+        if not raw.ours:
+            raise RecordingError("the file does not say which of its axes points up", SAY_UP)
+        return ("x", "y", "z"), "this format has our axes, unless told"
+    if world_up is None:
+        raise RecordingError("gravity points along none of our axes, and `up` says nothing", "give `axes` instead")
+    if up is not None and raw.up and up != raw.up:
+        notes.append(f"the file says that its {raw.up} points up; it is read as told, {up}")
+    return turned_up(said, world_up), "as told" if up is not None else f"the file says that its {said} points up"
 
 
-def _csv_number(cell: str, line: int, column: str) -> float:
-    if not cell or cell.lower() == "nan":
-        return np.nan
-    try:
-        return number(cell)
-    except FileError as error:
-        raise RecordingError(
-            f"line {line}: {error.what}, under {quoted(column)}", "leave the cell empty where a marker was not seen"
-        ) from None
+def turned_up(up: str, world_up: str = "y") -> tuple[str, ...]:
+    """The file's axes that become our x, y, z where its axis `up` becomes our `world_up`: at most a quarter turn about
+    one of the others, half a turn where they are opposite."""
+    file, world = (_axes_matrix(_UPRIGHT[name], False) for name in (up, world_up))
+    matrix = world.T @ file
+    return tuple(("-" if row.min() < 0 else "") + "xyz"[int(np.argmax(np.abs(row)))] for row in matrix)
+
+
+_UPRIGHT = {
+    "y": ("x", "y", "z"), "z": ("x", "z", "-y"), "x": ("-y", "x", "z"),
+    "-y": ("x", "-y", "-z"), "-z": ("x", "-z", "y"), "-x": ("y", "-x", "z"),
+}  # fmt: skip
+"""Which axis points up -> the axes that become x, y, z, with y up."""
 
 
 def _csv_text(recording: Recording) -> str:
@@ -290,8 +233,8 @@ def _axes_matrix(axes: Sequence[str], mirror: bool) -> np.ndarray:
     return matrix
 
 
-def _start_time(recording: Recording, start: float | str | Mapping[str, int]) -> float:
-    """The time [s] of `start`: a time already, or a frame."""
+def moment(recording: Recording, start: float | str | Mapping[str, int]) -> float:
+    """The time [s] of `start`: a time already, or a frame.  Raises RecordingError."""
     if isinstance(start, Mapping):
         start = f"frame {start.get('frame')}"
     if not isinstance(start, str):

@@ -19,7 +19,14 @@ import numpy as np
 
 from sim.io.html import charts, copyable, format_number, name_cell, quantity, section, table
 from sim.io.player import Take, player_data
-from sim.io.report_fit import Correlation, ResidualRow, correlation_section, residual_section
+from sim.io.report_fit import (
+    ContactRow,
+    Correlation,
+    ResidualRow,
+    contact_section,
+    correlation_section,
+    residual_section,
+)
 from sim.io.report_parameters import ParameterRow, Value, parameter_section
 from sim.io.report_search import HorizonRow, StartRow, search_sections
 from sim.io.report_tracks import Track, track_data
@@ -125,7 +132,7 @@ class ReportData:
         starts, horizons: of a search that had several.
         results: (title, text) of what was found in forms that can be copied.
         parameters, expectations, terms, experiments: rows of the tables.
-        joints: how well rigid joints hold.
+        joints: how well rigid joints hold.  contacts: how many push, and are about to switch; how deep the worst is.
         correlation: of the errors of the parameters.
         residuals: rows of the table of residuals; residual_curves: charts below it.
         notes: warnings to read, one sentence each.
@@ -148,6 +155,7 @@ class ReportData:
     terms: Sequence[TermRow] = ()
     experiments: Sequence[ExperimentRow] = ()
     joints: Sequence[JointErrorRow] = ()
+    contacts: Sequence[ContactRow] = ()
     correlation: Correlation | None = None
     residuals: Sequence[ResidualRow] = ()
     residual_curves: Sequence[Curve] = ()
@@ -176,6 +184,7 @@ def report_html(data: ReportData) -> str:
         correlation_section(data.correlation),
         _experiments(data.experiments),
         _joints(data.joints),
+        contact_section(data.contacts),
         residual_section(data.residuals, len(data.curves), len(data.residual_curves)),
         _facts(data.facts),
     ]

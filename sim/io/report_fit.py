@@ -1,15 +1,16 @@
-"""The parts of a report that say how well a fit holds: correlation of parameters, residuals by marker and time."""
+"""The parts of a report that say how well a result holds: correlation of parameters, residuals by marker and time,
+contacts about to switch."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
 import numpy as np
 
-from sim.io.html import charts, format_number, name_cell, section, table
+from sim.io.html import charts, format_number, name_cell, quantity, section, table
 
 BAR, GAP, HEIGHT = 9, 2, 46
 """Width of a bar, space between two, and height of the tallest [pixels]."""
@@ -35,6 +36,7 @@ class ResidualRow:
         by_marker: (markers,) root mean square of each [m]; nan: never seen.
         noise_level: what the stated noise alone would leave [m].
         note: what is compared, where it is not the position.
+        over_time: what they look like over time, in words.
     """
 
     experiment: str
@@ -45,6 +47,40 @@ class ResidualRow:
     by_marker: np.ndarray
     noise_level: float
     note: str = ""
+    over_time: str = ""
+
+
+@dataclass(frozen=True)
+class ContactRow:
+    """Contacts of an experiment: how many pushed, summed over steps, how many of these were about to switch, in all and
+    by kind; how deep the worst was [m], of what, and when [s]."""
+
+    experiment: str
+    pushing: int
+    switching: int
+    kinds: Mapping[str, int]
+    depth: float
+    worst: str
+    time: float
+
+
+def contact_section(rows: Sequence[ContactRow]) -> str:
+    """A line for each experiment; nothing where nothing ever pushed."""
+    lines = [
+        [
+            escape(row.experiment),
+            f"{row.pushing:,}".replace(",", " "),
+            f"{row.switching:,}".replace(",", " "),
+            escape(", ".join(f"{kind}: {count}" for kind, count in row.kinds.items())),
+            escape(quantity(row.depth, "m", 3)),
+            f"<code>{escape(row.worst)}</code>" if row.worst else "",
+            escape(quantity(row.time, "s", 3)) if row.worst else "",
+        ]
+        for row in rows
+        if row.pushing
+    ]
+    head = ["Experiment", "#Contacts, summed over steps", "#About to switch", "Kinds", "#Deepest", "Of", "#At"]
+    return section("Contacts", table(head, lines)) if lines else ""
 
 
 def correlation_section(correlation: Correlation | None) -> str:
@@ -87,9 +123,10 @@ def residual_section(rows: Sequence[ResidualRow], first_chart: int, chart_count:
                 format_number(row.in_noise, 3),
                 f"{_millimetres(float(row.by_marker[worst]))} (no. {worst})",
                 _bars(row),
+                escape(row.over_time),
             ]
         )
-    head = ["Experiment", "Use", "Markers", "#rms [mm]", "#over noise", "#worst marker [mm]", "by marker"]
+    head = ["Experiment", "Use", "Markers", "#rms [mm]", "#over noise", "#worst marker [mm]", "by marker", "over time"]
     return section("Residuals", table(head, lines) + charts(first_chart, chart_count))
 
 

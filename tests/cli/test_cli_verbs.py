@@ -10,9 +10,8 @@ from places import ROOT
 from problem_scenes import SHEET, write_scene, write_target
 
 from sim.cli import STAGES, main
-from sim.cli.arguments import make_parser
+from sim.cli.arguments import VERBS, make_parser
 from sim.cli.terminal.tables import print_columns
-from sim.cli.verbs import VERBS
 
 SCENES = ROOT / "scenes"
 

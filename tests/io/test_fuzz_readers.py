@@ -7,6 +7,7 @@ import time
 import warnings
 from pathlib import Path
 
+import foreign_recordings as foreign
 import numpy as np
 import pytest
 from fuzz_files import ANY, EVIL, TEXT, spoilt_glb, spoilt_npz, zipped
@@ -143,6 +144,15 @@ def test_csv(tmp_path):
                 np.testing.assert_array_equal(
                     found.positions[seen], expected[:, 1:].reshape(found.positions.shape)[seen]
                 )
+
+
+@pytest.mark.parametrize("name", foreign.TEXTS)
+def test_other_programs(tmp_path, name):
+    told = {"unit": 1.0, "rate": foreign.RATE, "up": "y"}
+    for case, data in spoilt(8, foreign.TEXTS[name]().encode(), TEXT):
+        found = attempt(tmp_path / name, data, lambda path: load_recording(path, **told), RecordingError, case)
+        if found is not None:
+            sound(found)
 
 
 def test_npy(tmp_path):

@@ -198,9 +198,9 @@ def test_missing_empty_cut_and_foreign_files(tmp_path):
     np.save(tmp_path / "single.npy", GOOD)
     with pytest.raises(RecordingError, match="single array"):
         load_recording(tmp_path / "single.npy", "k")
-    (tmp_path / "take.c3d").write_bytes(b"something else")
-    with pytest.raises(RecordingError, match="unknown kind of recording `.c3d`"):
-        load_recording(tmp_path / "take.c3d", "k")
+    (tmp_path / "take.mat").write_bytes(b"something else")
+    with pytest.raises(RecordingError, match="unknown kind of recording `.mat`"):
+        load_recording(tmp_path / "take.mat", "k")
     with pytest.raises(RecordingError, match="cannot read"):
         load_recording(tmp_path, "k")
 
@@ -208,9 +208,10 @@ def test_missing_empty_cut_and_foreign_files(tmp_path):
 BAD_CSV = [
     ("", "the file is empty"),
     ("\n\n", "the file is empty"),
-    ("time,a.x,a.y\n0,1,2\n", "line 1: the header is"),
-    ("t,a.x,a.y,a.z\n0,1,2,3\n", "line 1: the header is"),
-    ("time,a.x,a.y,b.z\n0,1,2,3\n", "line 1: the header is"),
+    ("time,tip,base\n0,1,2\n", "line 1: the header is"),
+    ("time,a.x,a.y\n0,1,2\n", "line 1: the header has x and y of `a`, and no z"),
+    ("t,a.x,a.y,a.z\n0,1,2,3\n", "line 1: the column `t` names no unit"),
+    ("time,b.x,b.y,c.z\n0,1,2,3\n", "line 1: the header has x and y of `b`, and no z"),
     ("time,a.x,a.y,a.z,a.x,a.y,a.z\n0,1,2,3,1,2,3\n", "twice"),
     ("time,a.x,a.y,a.z\n0,1,2,3\n1,1,2\n", "line 3: 3 cells, the header has 4"),
     ("time,a.x,a.y,a.z\n\n0,1,2,3\n1,1,two,3\n", "line 4: `two` is not a number, under `a.y`"),

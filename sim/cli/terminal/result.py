@@ -27,6 +27,7 @@ def show_result(result: Mapping[str, Any], folder: Path) -> None:
         print_horizons(result["horizons"])
     _show_measures(result)
     _show_joints(result)
+    _show_contacts(result)
     if result["expect"]:
         print_columns(
             "expected",
@@ -115,6 +116,21 @@ def _show_joints(result: Mapping[str, Any]) -> None:
             ("turned [rad]", lambda row: f"{row[1]['max_angle']:.2g} ({row[1]['rms_angle']:.2g})"),
             ("worst", lambda row: row[1]["worst"]),
             ("at [s]", lambda row: f"{row[1]['time']:.4g}"),
+        )
+
+
+def _show_contacts(result: Mapping[str, Any]) -> None:
+    """How many contacts push, how many are about to switch, and how deep the worst one is."""
+    if result.get("contacts"):
+        print_columns(
+            "contacts that push, summed over steps",
+            result["contacts"].items(),
+            ("", lambda row: row[0]),
+            ("push", lambda row: str(row[1]["pushing"])),
+            ("switch", lambda row: str(row[1]["switching"])),
+            ("deepest [m]", lambda row: f"{row[1]['worst']['depth']:.2g}"),
+            ("of", lambda row: " - ".join(filter(None, (row[1]["worst"]["contact"], row[1]["worst"]["on"])))),
+            ("at [s]", lambda row: f"{row[1]['worst']['time']:.4g}" if row[1]["worst"]["depth"] else "-"),
         )
 
 

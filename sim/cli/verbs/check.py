@@ -64,6 +64,8 @@ def _run(options: argparse.Namespace) -> int:
             ("high", lambda row: number_text(row[1]["bounds"][1])),
         )
         print(f"memory of the gradient: {size_text(facts['gradient_bytes'])}")
+    for path, told in facts["recordings"].items():
+        print(f"{path}: {told}")
     if options.converge:
         show_convergence(facts)
     for warning in facts["warnings"]:
@@ -142,6 +144,7 @@ def describe(problem: Problem) -> dict[str, Any]:
             "unseen": sum(int((~t.seen).sum()) for t in e.targets.values()),
         } for e in problem.experiments},
         "parameters": {p.name: {"start": p.start, "unit": p.unit, "bounds": p.bounds} for p in problem.sought},
+        "recordings": dict(problem.description.recordings),
         "gradient_bytes": problem.gradient_memory(),
         "warnings": list(problem.description.notes),
     }  # fmt: skip

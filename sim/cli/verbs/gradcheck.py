@@ -10,6 +10,7 @@ from sim.cli.verbs.base import Verb, load
 from sim.cli.verbs.modules import UsageError
 from sim.core.lang.types import float64
 from sim.identify.assess.gradcheck import NEARBY, TOLERANCE, check_gradient
+from sim.identify.report.contacts import contact_rows
 from sim.identify.report.rows import growth_rows
 from sim.io import to_json
 from sim.rollout import ChaoticGradientWarning
@@ -23,10 +24,12 @@ def _run(options: argparse.Namespace) -> int:
         warnings.simplefilter("ignore", ChaoticGradientWarning)
         rows = check_gradient(problem, seed=options.seed or 0)
         growth = problem.evaluate(problem.start).growth
+        counts = contact_rows(problem.contacts(problem.start))
     good = all(row.ok for row in rows)
     if options.json:
         shown = [{**vars(row), "error": row.error, "ok": row.ok, "rough": row.rough} for row in rows]
-        print(to_json({"rows": shown, "ok": good, "gradient_growth": growth_rows(growth)}, indent=2))
+        told = {"rows": shown, "ok": good, "gradient_growth": growth_rows(growth), "contacts": counts}
+        print(to_json(told, indent=2))
         return 0 if good else 1
     print_columns(
         f"gradient of the loss by coordinates (tolerance {TOLERANCE:g})",
@@ -51,8 +54,17 @@ def _run(options: argparse.Namespace) -> int:
                 " coordinate: contacts switch, or the motion is chaotic; its value at one point says little: make"
                 " contacts softer or steps shorter, compare shorter pieces, or search without gradients"
             )
-    if not good and any(r.switched for r in rows):
-        print("contacts switch within a step: the loss has a kink there, and the difference does not see the gradient")
+    for name, count in counts.items():
+        if count["message"]:
+            print(f"experiment {name}: {count['message']}")
+    for row in rows:
+        if row.sides is not None:
+            print(f"differences by {row.parameter} to both sides: {row.sides[0]:.10g} below, {row.sides[1]:.10g} above")
+    if straddling := [row.parameter for row in rows if row.switched]:
+        print(
+            f"the difference by {', '.join(straddling)} straddles a switch of contacts: the loss has a kink between its"
+            " ends, and it says less of the gradient"
+        )
     return 0 if good else 1
 
 

@@ -6,20 +6,22 @@ import argparse
 import sys
 from pathlib import Path
 
-from sim.cli.verbs.base import Verb
 from sim.identify.run import OK
 from sim.io import to_json, write_atomically
 from sim.scene.urdf import import_urdf
 from sim.scene.urdf.robot import DROPPABLE
 
+ROBOTS = (".urdf", ".xml", ".xacro")
+"""Suffixes of their files."""
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("robot", type=Path, metavar="URDF", help="a robot; its root does not move")
-    parser.add_argument("-o", "--out", type=Path, metavar="NEW", help="write it there; default: print it")
-    parser.add_argument(
+
+def add_robot_arguments(parser: argparse.ArgumentParser) -> None:
+    """How a robot becomes a scene; its root does not move."""
+    group = parser.add_argument_group("of a robot")
+    group.add_argument(
         "--pose", action="append", default=[], metavar="JOINT=VALUE", help="where it begins; may be repeated"
     )
-    parser.add_argument(
+    group.add_argument(
         "--drop",
         action="append",
         default=[],
@@ -27,16 +29,17 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="leave out what a scene cannot have; may be repeated: "
         + "; ".join(f"{name}: {what}" for name, what in DROPPABLE.items()),
     )
-    parser.add_argument(
+    group.add_argument(
         "--packages", type=Path, action="append", default=[], metavar="FOLDER",
         help="where packages of meshes (package://) are; may be repeated",
     )  # fmt: skip
-    parser.add_argument("--free", action="store_true", help="the root is not bolted to the world")
+    group.add_argument("--free", action="store_true", help="the root is not bolted to the world")
 
 
-def _run(options: argparse.Namespace) -> int:
+def run_robot(options: argparse.Namespace) -> int:
+    """Writes the scene, or prints it."""
     imported = import_urdf(
-        options.robot, options.pose, options.drop, options.free, options.packages,
+        options.file, options.pose, options.drop, options.free, options.packages,
         None if options.out is None else options.out.parent,
     )  # fmt: skip
     if options.out is not None:
@@ -49,9 +52,6 @@ def _run(options: argparse.Namespace) -> int:
         sys.stdout.write(imported.text)
     if not options.quiet:
         for note in imported.notes:
-            print(f"{options.robot}: {note}", file=sys.stderr)
-        print(f"{options.robot}: {imported.bodies} bodies, {imported.joints} joints", file=sys.stderr)
+            print(f"{options.file}: {note}", file=sys.stderr)
+        print(f"{options.file}: {imported.bodies} bodies, {imported.joints} joints", file=sys.stderr)
     return OK
-
-
-IMPORT = Verb("import", "make a scene of a robot in URDF", _run, _add_arguments)

@@ -8,10 +8,12 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from sim.cli.many.starts import add_starts_arguments, search_starts
 from sim.cli.terminal.result import show_result
 from sim.cli.terminal.tables import print_columns
 from sim.cli.terminal.watch import LiveWatcher, PlainWatcher
 from sim.cli.verbs.base import Verb, load, positive
+from sim.cli.verbs.folds import add_folds_argument, fold_takes, folds_row, show_folds
 from sim.cli.verbs.modules import UsageError
 from sim.identify.run import INTERRUPTED, Watcher, run_problem
 from sim.io import STATE, to_json
@@ -40,12 +42,23 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-numerics", action="store_true", help="do not estimate the numerical error of what is found"
     )
     parser.add_argument("--profile", action="store_true", help="measure the time of every kernel, for the report")
+    add_folds_argument(parser)
+    add_starts_arguments(parser)
 
 
 def _run(options: argparse.Namespace) -> int:
-    if options.simulate and (options.resume or options.iterations):
-        raise UsageError("--simulate searches nothing: --resume and --iterations do not go with it")
-    problem = load(options).build(options.device, options.dtype)
+    if options.simulate and (options.resume or options.iterations or options.folds):
+        raise UsageError("--simulate searches nothing: --resume, --iterations and --folds do not go with it")
+    if options.on and not options.starts:
+        raise UsageError("--on says what runs several starts: give --starts")
+    if options.starts and (options.simulate or options.resume):
+        raise UsageError("--starts does not go with --simulate or --resume: what is in its folder is not done again")
+    scene = load(options)
+    problem = scene.build(options.device, options.dtype)
+    if options.starts:
+        if not problem.sought:
+            raise UsageError(f"{options.scene}: the scene has no `parameters`, so there is nothing to search for")
+        problem, options.out = search_starts(options, scene, problem)
     if options.reference and problem.reference is None:
         problem.reference = SolverNewton.reference_of(problem.solver)
         problem.reference.check_model()
@@ -57,10 +70,14 @@ def _run(options: argparse.Namespace) -> int:
     outcome = run_problem(
         problem, options.out, options.resume, options.iterations, watcher, options.profile, not options.simulate
     )
+    folds = fold_takes(problem, outcome) if options.folds and outcome.status != INTERRUPTED else None
     if options.json:
-        print(to_json({**outcome.result, "folder": str(outcome.folder)}, indent=2))
+        more = {} if folds is None else {"folds": folds_row(folds)}
+        print(to_json({**outcome.result, **more, "folder": str(outcome.folder)}, indent=2))
     else:
         show_result(outcome.result, outcome.folder)
+        if folds is not None:
+            show_folds(folds)
         if options.profile and "profile" in outcome.result:
             print_columns(
                 "kernels",

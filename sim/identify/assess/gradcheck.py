@@ -9,6 +9,9 @@ A gradient may be right and of no use all the same.  What chaos does to it the r
 switches do, contacts above all, shows when the derivative is taken at neighbouring points: if it scatters, so does the
 loss, and its slope at one point is not that of its mean (H. J. T. Suh, M. Simchowitz, K. Zhang, R. Tedrake, "Do
 Differentiable Simulators Give Better Policy Gradients?", 2022).
+
+And at a switch there is no derivative: the gradient is that to one side, and is compared with the differences to both.
+Contacts are looked at, step by step, at the point (`sim.solvers.ContactWatch`) and at both ends of each difference.
 """
 
 from __future__ import annotations
@@ -31,9 +34,11 @@ ROUGH = 0.25
 class SlopeCheck:
     """One parameter: the derivative by back-propagation and by differences, and how far they are apart.
 
-    step: of the difference, in coordinates.  switched: contacts that push at one end of the step and not at the other,
-    summed over all time steps: there the loss has a kink, and differences say less.
+    step: of the difference, in coordinates.  switched: contacts that do something else at its one end than at its other
+    (push or not, stick or slip, rest or rebound), summed over all time steps: it straddles a kink, and says less.
     scatter: of the derivative at `NEARBY` coordinates about a straight line, over its size there (root mean squares).
+    at_switch: contacts within a relative 1e-6 of a switch at the point itself; then sides are the differences to both
+    sides of it, and the gradient may be that of one.
     """
 
     parameter: str
@@ -42,12 +47,17 @@ class SlopeCheck:
     step: float
     switched: int
     scatter: float
+    at_switch: int = 0
+    sides: tuple[float, float] | None = None
 
     @property
     def error(self) -> float:
-        """Relative to the larger of the two."""
-        scale = max(abs(self.gradient), abs(self.difference))
-        return abs(self.gradient - self.difference) / scale if scale else 0.0
+        """Relative to the larger of the two; at a switch that to the side which is nearer, if that is less."""
+        return min(map(self._off, (self.difference, *(self.sides or ()))))
+
+    def _off(self, difference: float) -> float:
+        scale = max(abs(self.gradient), abs(difference))
+        return abs(self.gradient - difference) / scale if scale else 0.0
 
     @property
     def ok(self) -> bool:
@@ -75,12 +85,15 @@ def check_gradient(problem: Problem, x: np.ndarray | None = None, seed: int = 0)
         direction[part] = own / np.linalg.norm(own) if own.size > 1 else 1.0
         directions[name] = direction
     near = _nearby(problem, x, sum(directions.values(), np.zeros(x.size)), gradient)
+    there = sum(look.count.switching for look in problem.contacts(x))
     rows = []
     for name, direction in directions.items():
         slope = float(gradient @ direction)
-        difference, step = min(_differences(problem, x, direction), key=lambda found: abs(found[0] - slope))
+        estimates, sides = _differences(problem, x, direction)
+        difference, step = min(estimates, key=lambda found: abs(found[0] - slope))
         switched = switched_contacts(problem, x - step * direction, x + step * direction)
-        rows.append(SlopeCheck(name, slope, difference, step, switched, scatter(near @ direction)))
+        known = sides if there else None
+        rows.append(SlopeCheck(name, slope, difference, step, switched, scatter(near @ direction), there, known))
     return rows
 
 
@@ -106,22 +119,32 @@ def _nearby(problem: Problem, x: np.ndarray, direction: np.ndarray, middle: np.n
 
 
 def switched_contacts(problem: Problem, low: np.ndarray, high: np.ndarray) -> int:
-    """How many (time step, contact) pairs push at one of two points and not at the other."""
-    pairs = zip(problem.contact_patterns(low), problem.contact_patterns(high), strict=True)
-    return int(sum(np.count_nonzero(a != b) for a, b in pairs))
+    """How many (time step, contact) pairs do at one of two points what they do not at the other."""
+    pairs = zip(problem.contacts(low), problem.contacts(high), strict=True)
+    return int(sum(np.count_nonzero(a.does != b.does) for a, b in pairs))
 
 
-def _differences(problem: Problem, x: np.ndarray, direction: np.ndarray) -> list[tuple[float, float]]:
+def _differences(
+    problem: Problem, x: np.ndarray, direction: np.ndarray
+) -> tuple[list[tuple[float, float]], tuple[float, float]]:
     """Two estimates of the derivative along a direction, and their steps: Richardson's rule on the neighbouring steps
-    that agree best, and the step whose differences forward and backward do."""
+    that agree best, and the step whose differences forward and backward do.  And those to both sides, by that rule."""
     middle = problem.value(x)
     forward = [(problem.value(x + h * direction) - middle) / h for h in STEPS]
     backward = [(middle - problem.value(x - h * direction)) / h for h in STEPS]
     plain = [(a + b) / 2.0 for a, b in zip(forward, backward, strict=True)]
-    finer = [
-        (h * h * b - k * k * a) / (h * h - k * k)
-        for h, k, a, b in zip(STEPS, STEPS[1:], plain, plain[1:], strict=False)
-    ]
+    finer = _extrapolated(plain, 2)
     best = int(np.argmin(np.abs(np.diff(finer))))
     even = int(np.argmin(np.abs(np.subtract(forward, backward))))
-    return [(float(finer[best + 1]), STEPS[best + 1]), (float(plain[even]), STEPS[even])]
+    ends = [_extrapolated(side, 1) for side in (backward, forward)]
+    below, above = (side[int(np.argmin(np.abs(np.diff(side)))) + 1] for side in ends)
+    return [(float(finer[best + 1]), STEPS[best + 1]), (float(plain[even]), STEPS[even])], (below, above)
+
+
+def _extrapolated(values: list[float], order: int) -> list[float]:
+    """Richardson's rule on values at `STEPS` whose error is of an order."""
+    powers = [h**order for h in STEPS]
+    return [
+        (a * later - b * value) / (a - b)
+        for a, b, value, later in zip(powers, powers[1:], values, values[1:], strict=False)
+    ]

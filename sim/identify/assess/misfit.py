@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from sim.identify.assess.whiteness import Whiteness, whiteness
 from sim.identify.data.experiments import Simulation
 from sim.identify.losses.terms.match import compared_by
 from sim.identify.problem import Problem
@@ -21,6 +22,7 @@ class Misfit:
     rms [m]: of all.  by_marker (markers,) [m]; by_frame (frames,) [m] at `times` [s]; nan where nothing was seen.
     noise: the stated one of what is compared, one coordinate [m]: that of a displacement is sqrt(2) times that of a
     position.  The rms of pure noise is sqrt(3) times as large.
+    numbers: how many residuals there are; colour: whether they look like noise.
     """
 
     experiment: str
@@ -31,6 +33,8 @@ class Misfit:
     by_frame: np.ndarray
     times: np.ndarray
     noise: float
+    numbers: int = 0
+    colour: Whiteness | None = None
 
     @property
     def in_noise(self) -> float:
@@ -46,23 +50,29 @@ class Misfit:
             "in_noise": self.in_noise,
             "worst_marker": worst,
             "by_marker": self.by_marker,
+            "numbers": self.numbers,
+            **({"over_time": asdict(self.colour)} if self.colour is not None else {}),
         }
 
 
 def misfits(problem: Problem, simulations: Mapping[str, Simulation]) -> list[Misfit]:
     """For every experiment, counted or not, and every set of markers that its recording has."""
     out = []
-    for e in problem.experiments:
-        for name in e.targets if e.name in simulations else ():
+    for e in (e for e in problem.experiments if e.name in simulations):
+        found = problem.alignment(simulations[e.name])
+        for name in e.targets:
             term = compared_by(problem.terms, e, name)
-            part = term.prepare(problem.model, problem.markers, e).residuals(simulations[e.name].positions)
+            part = problem.residuals_of(term, simulations[e.name], found)
             used = part.weight > 0
             square = np.where(used, np.sum((part.values * part.noise) ** 2, axis=2), np.nan)
             own = part.observation_noise**2 * (1 + (part.reference >= 0))
             noise = part.noise * float(np.sqrt(np.mean(own[used])))
             times = e.schedule.times[part.frames]
-            found = Misfit(e.name, name, term.compare, _root(square), _root(square, 0), _root(square, 1), times, noise)
-            out.append(found)
+            roots = _root(square), _root(square, 0), _root(square, 1)
+            colour = whiteness(part, e.schedule.fps)
+            out.append(
+                Misfit(e.name, name, term.compare, *roots, times, noise, part.values.shape[2] * int(used.sum()), colour)
+            )
     return out
 
 

@@ -56,7 +56,7 @@ class Uncertainty:
     of the parameter (`errors` the larger of the two; infinite: not identifiable; nan: held by a bound).
     correlation: (n, n), nan where there is no error.  scatter: size of the residuals over the stated noise, allowing
     for the parameters that were fitted.  measures: number -> (standard error, parameter -> d number / d parameter).
-    unseen: (n,) bool, coordinates on which no residual depends.
+    unseen: (n,) bool, coordinates on which no residual depends.  deviations: (n,) standard errors of the coordinates.
     away: how far x is from the optimum of the linearised problem, in standard errors, the worst coordinate.
     notes: remarks for people.  rollouts: how many simulations it took.  linearised: what it follows from.
     """
@@ -73,6 +73,7 @@ class Uncertainty:
     notes: tuple[str, ...] = ()
     rollouts: int = 0
     linearised: Linearised | None = None
+    deviations: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name} {short(error)}" for name, error in self.errors.items())
@@ -110,9 +111,9 @@ def assess(problem: Problem, found: Linearised) -> Uncertainty:
     noise, residual = np.zeros_like(matrix), np.zeros_like(matrix)
     observed = missed = 0.0
     for part, jacobian in zip(found.residuals, found.jacobians, strict=True):
-        by_noise, amount = _by_noise(part, jacobian)
-        noise += by_noise
-        residual += _by_residuals(part, jacobian) if part.markers else by_noise
+        here, amount = noise_matrix(part, jacobian)
+        noise += here
+        residual += residual_matrix(part, jacobian) if part.markers else here
         if part.markers:
             observed += amount
             missed += float(np.sum(part.weight[..., None] * part.score**2))
@@ -140,8 +141,9 @@ def assess(problem: Problem, found: Linearised) -> Uncertainty:
     )
     measures = _measures(problem, found, covariance, lost)
     return Uncertainty(
-        names, errors, own, actual, correlation, scatter, measures, unseen, away, tuple(notes), x.size, found
-    )
+        names, errors, own, actual, correlation, scatter, measures, unseen, away, tuple(notes), x.size, found,
+        largest,
+    )  # fmt: skip
 
 
 def coordinate_names(problem: Problem) -> tuple[str, ...]:
@@ -150,7 +152,7 @@ def coordinate_names(problem: Problem) -> tuple[str, ...]:
 
 
 # ------------------------------------------------------------------------------------------------ the two accounts
-def _by_noise(part: Residuals, jacobian: np.ndarray) -> tuple[np.ndarray, float]:
+def noise_matrix(part: Residuals, jacobian: np.ndarray) -> tuple[np.ndarray, float]:
     """J' W C W J of the stated noise, and the trace of W C."""
     y = part.weight[..., None, None] * jacobian
     seen = part.of_observations(y)
@@ -170,7 +172,7 @@ def _kept(huber: float) -> float:
     return inside - 2.0 * huber * math.exp(-0.5 * huber**2) / math.sqrt(2.0 * math.pi) + huber**2 * (1.0 - inside)
 
 
-def _by_residuals(part: Residuals, jacobian: np.ndarray) -> np.ndarray:
+def residual_matrix(part: Residuals, jacobian: np.ndarray) -> np.ndarray:
     """J' W C W J, C from the mean spectrum of the residuals over markers and axes."""
     frames, n = part.values.shape[0], jacobian.shape[-1]
     used = part.weight > 0
@@ -361,7 +363,7 @@ def _notes_on_residuals(largest: np.ndarray, deviations: list[np.ndarray], scatt
             f"the residuals are only {scatter:.2g} times the stated noise: the standard errors go by the stated "
             "noise and may be too large"
         )
-    ratio = deviations[1][known] / deviations[0][known] / scatter
+    ratio = deviations[1][known] / deviations[0][known] / (scatter or 1.0)
     if np.max(ratio, initial=0.0) > 1.5:
         notes.append(
             "the residuals are alike from frame to frame, and so say less than their number: the standard errors "

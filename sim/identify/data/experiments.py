@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sim.identify.data.angles import AngleTarget
+from sim.identify.data.registration import Registration
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,7 @@ class Experiment:
 
     fit: whether the loss counts it.  settings: material path -> value that differs from the model's, in the shape of
     the array.  targets, angles: name of the markers -> recording of them, or of the angle of their line.
+    registration: what is not known of how the targets lie in time and space.
     """
 
     name: str
@@ -123,6 +125,7 @@ class Experiment:
     settings: Mapping[str, np.ndarray] = field(default_factory=dict)
     targets: Mapping[str, Target] = field(default_factory=dict)
     angles: Mapping[str, AngleTarget] = field(default_factory=dict)
+    registration: Registration | None = None
 
     def __repr__(self) -> str:
         seen = [f"{name} ({t.positions.shape[1]} markers)" for name, t in self.targets.items()]

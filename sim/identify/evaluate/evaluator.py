@@ -14,9 +14,12 @@ from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.tape.seeds import gradients_kept
 from sim.core.runtime.tape.tape import Tape
 from sim.identify.data.experiments import Experiment, Markers, Simulation, TimeGrid, group_by_rollout
+from sim.identify.data.registration import Alignment
+from sim.identify.evaluate.alignment import InnerProblem, as_recorded
 from sim.identify.evaluate.values import MaterialValues
 from sim.identify.losses.residuals import Residuals
 from sim.identify.losses.terms.base import PreparedTerm, Term, TrajectoryTerm, Values, penalties, trajectory_terms
+from sim.identify.losses.terms.match import Match, PreparedMatch, compared_by
 from sim.identify.parameters.parameters import Parameter
 from sim.identify.parameters.transforms import ParameterSpace
 from sim.identify.search.results import Evaluation
@@ -25,10 +28,21 @@ from sim.model.sites import point_positions
 from sim.rollout import AdjointGrowth, Checkpointed, StoreAll, Trajectory, rollout
 from sim.rollout.budget import gradient_bytes
 from sim.rollout.trajectory import Plan
-from sim.solvers import Solver, leave_to_others
+from sim.solvers import ContactCount, ContactWatch, Solver, Touched, leave_to_others
 
 Prepared = dict[tuple[str, str], PreparedTerm]
 """Terms made ready, by their names and those of experiments."""
+
+
+@dataclass(frozen=True, eq=False)
+class ContactLook:
+    """What contacts did in a rollout of experiments: in all; step by step (steps, contacts), 0 where one did not push,
+    see `ContactWatch.step`; and where they pushed at the end of each frame."""
+
+    experiments: Sequence[Experiment]
+    count: ContactCount
+    does: np.ndarray
+    frames: Sequence[Touched]
 
 
 @dataclass(eq=False)
@@ -152,9 +166,13 @@ class Evaluator:
 
         def run() -> Trajectory:
             made = self.rollout(schedule)
-            q = self._points(made)
-            for slot, prepared in enumerate(ready):
-                prepared.launch(q, out, slot)
+            q, start = self._points(made), self._points(self.model)
+            recorded = {
+                e.name: self._as_recorded(e, q, start) for e in {e.name: e for _, e in pairs}.values() if e.registration
+            }
+            for slot, (prepared, (_, e)) in enumerate(zip(ready, pairs, strict=True)):
+                aligned = isinstance(prepared, PreparedMatch)
+                prepared.launch(recorded.get(e.name, q) if aligned else q, out, slot)
             return made
 
         if shares is None:
@@ -185,23 +203,79 @@ class Evaluator:
         """What the loss is made of, term by term: the sum of their losses is the loss."""
         parts = {term.name: [term.residuals(values).times(term.weight)] for term in penalties(self.terms)}
         fitted = self.fitted
+        found = {e.name: self.alignment(simulations[e.name]) for e in fitted if e.registration}
         for term in trajectory_terms(self.terms):
             counted = [e for e in fitted if term.counts(e)]
             parts[term.name] = [
-                self.prepare(term, e).residuals(simulations[e.name].positions).times(term.weight / len(counted))
+                self.residuals_of(term, simulations[e.name], found.get(e.name)).times(term.weight / len(counted))
                 for e in counted
             ]
         return [part for term in self.terms for part in parts[term.name]]
 
+    def residuals_of(self, term: TrajectoryTerm, simulation: Simulation, found: Alignment | None) -> Residuals:
+        """Those of one term, of a simulation that is aligned like this."""
+        prepared = self.prepare(term, simulation.experiment)
+        if found is None or not isinstance(prepared, PreparedMatch):
+            return prepared.residuals(simulation.positions)
+        inner = self._inner(simulation.experiment, [(prepared, term.weight)], simulation.start, simulation.positions)
+        return inner.residuals(found)[0]
+
+    def alignment(self, simulation: Simulation) -> Alignment | None:
+        """That of an experiment's recording, at which the loss is least; None where it is known."""
+        inner = self.inner_problem(simulation)
+        return None if inner is None else inner.solve()
+
+    def inner_problem(self, simulation: Simulation) -> InnerProblem | None:
+        """Of which the alignment of an experiment's recording is the solution."""
+        e = simulation.experiment
+        if e.registration is None:
+            return None
+        return self._inner(e, self._compared(e), simulation.start, simulation.positions)
+
+    def seen_by(self, simulation: Simulation, markers: str, lying: Alignment | None) -> np.ndarray:
+        """Places (frames, markers, 3) of markers as a recording that lies like this has them."""
+        e, places = simulation.experiment, self.markers[markers]
+        if lying is None or e.registration is None:
+            return places.at(simulation.positions)
+        path = np.concatenate([places.at(simulation.start)[None], places.at(simulation.positions)])
+        return InnerProblem(e.registration, e.schedule, [], [path]).seen(lying)[0][0]
+
+    def _compared(self, e: Experiment) -> list[tuple[PreparedMatch, float]]:
+        """What the alignment of an experiment is found by, with its weight: what the loss compares, else all there
+        is."""
+        matching = [t for t in trajectory_terms(self.terms) if isinstance(t, Match) and t.is_defined_for(e)]
+        terms = [t for t in matching if t.counts(e)] or matching or [compared_by([], e, name) for name in e.targets]
+        found = [(self.prepare(t, e), t.weight) for t in terms]
+        return [(prepared, weight) for prepared, weight in found if isinstance(prepared, PreparedMatch)]
+
+    def _inner(
+        self, e: Experiment, parts: Sequence[tuple[PreparedMatch, float]], start: np.ndarray, positions: np.ndarray
+    ) -> InnerProblem:
+        assert e.registration is not None
+        paths = [np.concatenate([p.markers.at(start)[None], p.markers.at(positions)]) for p, _ in parts]
+        return InnerProblem(e.registration, e.schedule, parts, paths)
+
+    def _as_recorded(self, e: Experiment, q: array, start: array) -> array:
+        """All points (frames, points) as the recording of an experiment sees them."""
+        assert e.registration is not None
+        at_start, positions = (a.device.numpy(a).astype(np.float64) for a in (start, q))
+        found = self._inner(e, self._compared(e), at_start, positions).solve()
+        return as_recorded(e.registration, e.schedule, found, q, start)
+
     def compare(self, simulation: Simulation) -> float | None:
         """The loss of one simulation, counted or not; None where no term can be computed for it."""
-        terms = [t for t in trajectory_terms(self.terms) if t.is_defined_for(simulation.experiment)]
+        e = simulation.experiment
+        terms = [t for t in trajectory_terms(self.terms) if t.is_defined_for(e)]
         if not terms:
             return None
-        q = array(simulation.positions, dtype=self.model.particle_q.dtype, device=self.model.device)
-        out = zeros(len(terms), float64, self.model.device)
+        real, device = self.model.particle_q.dtype, self.model.device
+        q = seen = array(simulation.positions, dtype=real, device=device)
+        if e.registration is not None:
+            seen = self._as_recorded(e, q, array(simulation.start, dtype=real, device=device))
+        out = zeros(len(terms), float64, device)
         for slot, term in enumerate(terms):
-            self.prepare(term, simulation.experiment).launch(q, out, slot)
+            prepared = self.prepare(term, e)
+            prepared.launch(seen if isinstance(prepared, PreparedMatch) else q, out, slot)
         return float(np.array([t.weight for t in terms]) @ out.numpy())
 
     def _points(self, of: Model | State | Trajectory) -> array:
@@ -219,22 +293,23 @@ class Evaluator:
         return [*self.model.materials.values(), *self.solver.inputs, *self.solver.scratch]
 
     # ------------------------------------------------------------------------------------------ about rollouts
-    def contact_patterns(self, values: Values) -> list[np.ndarray]:
-        """Which contacts push, in every step of every fitted rollout: (steps, contacts) bool each."""
-        touching = [name for name, s in self.model.constraint_sets.items() if s.constraint.unilateral]
-        patterns = []
+    def contacts(self, values: Values, experiments: Sequence[Experiment]) -> Iterator[ContactLook]:
+        """For each rollout of experiments what its contacts did; nothing where nothing in the model is one-sided."""
+        sets = self.model.constraint_sets.values()
+        if self.model.contact is None and not any(s.constraint.unilateral and s.count for s in sets):
+            return
         with self.materials.kept():
-            for group in self.groups(self.fitted) if touching else []:
+            for group in self.groups(experiments):
                 self.materials.write(group[0], values)
-                schedule, rows = group[0].schedule, []
-                self.model.refresh(force=True)
+                schedule, watch = group[0].schedule, ContactWatch(self.solver)
                 a, b = self.model.state(), self.model.state()
-                for _ in range(schedule.steps):
-                    self.solver.step(a, b, None, None, schedule.dt)
-                    rows.append(np.concatenate([self.solver.multipliers(name).numpy() > 0 for name in touching]))
+                does, frames = [], []
+                for step in range(1, schedule.steps + 1):
+                    does.append(watch.step(a, b, schedule.dt))
                     a, b = b, a
-                patterns.append(np.array(rows))
-        return patterns
+                    if step % schedule.substeps == 0:
+                        frames.append(watch.touched())
+                yield ContactLook(group, watch.count, np.array(does), frames)
 
     def gradient_memory(self, schedule: TimeGrid) -> float:
         """Bytes that a rollout needs for its gradient."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sim.identify.assess.misfit import Misfit
+from sim.identify.evaluate.evaluator import ContactLook
 from sim.identify.problem import Problem
 from sim.identify.report.found import command_line, found_arrays, fragment, set_options
 from sim.identify.report.reference import reference_text
@@ -16,6 +17,7 @@ from sim.identify.report.takes import Simulations, takes
 from sim.identify.report.tracks import tracks
 from sim.identify.search.loop import ENDED
 from sim.io import (
+    ContactRow,
     Correlation,
     Curve,
     ExpectationRow,
@@ -46,21 +48,23 @@ def report_data(
     notes: Sequence[str],
     misfit: Sequence[Misfit] = (),
     found: np.ndarray | None = None,
+    contacts: Sequence[ContactLook] = (),
 ) -> ReportData:
     """The report of a run.  before, after: simulations at the start and at what was found (None: nothing was sought);
     result: what stands in result.json; log: the entries of log.jsonl; misfit: of the better simulation; found: the
-    coordinates of `after`."""
+    coordinates of `after`; contacts: what they do there."""
     status = {"interrupted": "interrupted", "non_finite": "failed"}.get(result["stopped_because"], "")
     return ReportData(
         title=problem.description.name, about=problem.description.about,
         highlights=_highlights(result), summary=_summary(result),
-        takes=takes(problem, before, after, found), tracks=tracks(problem, before, after),
+        takes=takes(problem, before, after, found, contacts), tracks=tracks(problem, before, after),
         curves=_curves(problem, result, log), parameters=_parameters(problem, result),
         starts=_starts(result), horizons=_horizons(result), results=_results(problem, result),
         expectations=[_expectation(problem, row) for row in result["expect"]],
         terms=_terms(result, log),
         experiments=[_experiment(name, e) for name, e in result["experiments"].items()],
         joints=[_joints(name, row) for name, row in result.get("joints", {}).items()],
+        contacts=[_contacts(name, row) for name, row in result.get("contacts", {}).items()],
         correlation=_correlation(result), residuals=_residuals(result, misfit),
         residual_curves=[Curve(f"{m.experiment}: {m.markers}, rms", m.times.tolist(), (1e3 * m.by_frame).tolist(), "mm",
                                reference=1e3 * np.sqrt(3.0) * m.noise, over="s") for m in misfit if len(m.times) > 1],
@@ -205,7 +209,8 @@ def _residuals(result: Mapping[str, Any], misfit: Sequence[Misfit]) -> list[Resi
     for m in misfit:
         use, compared = result["experiments"][m.experiment]["use"], "" if m.compare == "position" else m.compare
         noise = np.sqrt(3.0) * m.noise
-        rows.append(ResidualRow(m.experiment, m.markers, use, m.rms, m.in_noise, m.by_marker, noise, compared))
+        words = m.colour.verdict if m.colour is not None else ""
+        rows.append(ResidualRow(m.experiment, m.markers, use, m.rms, m.in_noise, m.by_marker, noise, compared, words))
     return rows
 
 
@@ -226,6 +231,12 @@ def _experiment(name: str, entry: Mapping[str, Any]) -> ExperimentRow:
 def _joints(name: str, row: Mapping[str, Any]) -> JointErrorRow:
     distances, angles = (tuple(row[f"{how}_{what}"] for how in ("max", "rms")) for what in ("distance", "angle"))
     return JointErrorRow(name, distances, angles, row["worst"], row["time"])
+
+
+def _contacts(name: str, row: Mapping[str, Any]) -> ContactRow:
+    worst, kinds = row["worst"], {kind: count for kind, count in row["kinds"].items() if count}
+    of = " and ".join(filter(None, (worst["contact"], worst["on"])))
+    return ContactRow(name, row["pushing"], row["switching"], kinds, worst["depth"], of, worst["time"])
 
 
 def _facts(problem: Problem, result: Mapping[str, Any]) -> list[tuple[str, str]]:

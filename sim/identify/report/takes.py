@@ -8,8 +8,10 @@ from functools import partial
 import numpy as np
 
 from sim.identify.data.experiments import Experiment, Markers, Simulation
+from sim.identify.evaluate.evaluator import ContactLook
 from sim.identify.losses.terms.base import trajectory_terms
 from sim.identify.problem import Problem
+from sim.identify.report.contacts import contact_layers
 from sim.identify.report.rigid import body_labels, joined, joint_marks, rigid_bodies, solid_shapes
 from sim.io import COLORS, Body, Layer, Recording, Rigid, Scenery, Shape, Take, Tint, body, rigid_layer
 
@@ -17,11 +19,16 @@ Simulations = Mapping[str, Simulation]
 
 
 def takes(
-    problem: Problem, before: Simulations, after: Simulations | None, found: np.ndarray | None = None
+    problem: Problem,
+    before: Simulations,
+    after: Simulations | None,
+    found: np.ndarray | None = None,
+    contacts: Sequence[ContactLook] = (),
 ) -> list[Take]:
     """What the player shows of each experiment: targets and goals, the start, and what was found.
 
-    The first frame is the state at t = 0, frame k after it the state at k / fps.  found: the coordinates of `after`.
+    The first frame is the state at t = 0, frame k after it the state at k / fps.  found: the coordinates of `after`;
+    contacts: of that, or of the start where nothing was sought.
     """
     up = _up(problem).tolist()
     bodies = [_without_inside(b) for b in _drawn(problem)]
@@ -47,9 +54,18 @@ def takes(
                 Layer(f"markers {name}", path, point_size=5, color=color, visible=False, trail=True, side=side)
             )
         layers += _goals(problem, e, first, None if after is None else last)
+        for look in contacts:
+            if any(other.name == e.name for other in look.experiments):
+                layers += contact_layers(side, look.frames, _size(layers), side)
         times = np.concatenate([[0.0], e.schedule.times]).tolist()
         out.append(Take(e.name, layers, _shapes(problem, e.settings), times, up))
     return out
+
+
+def _size(layers: Sequence[Layer]) -> float:
+    """Of what moves, at its start [m]: the median over the layers."""
+    spans = [np.linalg.norm(np.ptp(layer.places()[0], axis=0)) for layer in layers]
+    return float(np.median(np.nan_to_num(spans))) if spans else 0.0
 
 
 def _sites(problem: Problem, simulation: Simulation, side: str) -> list[Layer]:

@@ -44,9 +44,11 @@ class Horizon:
     def of(self, experiment: Experiment) -> Experiment:
         """The experiment up to here: shorter, and so are its targets."""
         frames = self.frames(experiment.schedule)
-        targets = {
-            name: replace(target, positions=target.positions[:frames]) for name, target in experiment.targets.items()
-        }
+        known = experiment.registration
+        shorter = {name: target.positions[:frames] for name, target in experiment.targets.items()}
+        if known is not None and frames < experiment.schedule.frames:
+            shorter = {name: known.within_reach(seen, experiment.schedule.fps) for name, seen in shorter.items()}
+        targets = {name: replace(experiment.targets[name], positions=seen) for name, seen in shorter.items()}
         angles = {name: replace(target, values=target.values[:frames]) for name, target in experiment.angles.items()}
         schedule = replace(experiment.schedule, frames=frames)
         return replace(experiment, schedule=schedule, targets=targets, angles=angles)

@@ -11,14 +11,14 @@ import pytest
 
 from sim.identify.assess.uncertainty import (
     MOST,
-    _by_noise,
-    _by_residuals,
     _notes,
     _notes_on_residuals,
     assess,
     coordinate_names,
     estimate,
     inverse_among,
+    noise_matrix,
+    residual_matrix,
 )
 from sim.identify.losses.jacobian import Linearised
 from sim.identify.losses.residuals import Residuals, single
@@ -99,7 +99,7 @@ def test_stated_noise_goes_through_the_derivatives(reference, share):
     j = jacobian(part, 3)
     rows, weight = flat(part, j)
     covariance = covariance_of_noise(part)
-    found, amount = _by_noise(part, j)
+    found, amount = noise_matrix(part, j)
     np.testing.assert_allclose(found, (weight[:, None] * rows).T @ covariance @ (weight[:, None] * rows), rtol=1e-12)
     assert amount == pytest.approx(np.trace(np.diag(weight) @ covariance), rel=1e-12)
 
@@ -107,7 +107,7 @@ def test_stated_noise_goes_through_the_derivatives(reference, share):
 def test_a_prior_has_noise_but_no_observations():
     part = single("prior", "", np.array([0.3, -0.2]), 0.7)
     j = RNG.normal(size=(1, 2, 1, 3))
-    found, amount = _by_noise(part, j)
+    found, amount = noise_matrix(part, j)
     np.testing.assert_allclose(found, 0.49 * np.einsum("fmai,fmaj->ij", j, j), rtol=1e-13)
     assert amount == 0.0
 
@@ -130,16 +130,16 @@ def test_actual_residuals_count_with_their_correlation_over_frames(unseen):
             lag = abs(t - s)
             alike = np.sum(score[lag:] * score[: 7 - lag]) / (3 * used)
             wanted += alike * np.einsum("mi,mj->ij", y[s], y[t])
-    np.testing.assert_allclose(_by_residuals(part, j), wanted, rtol=1e-11)
+    np.testing.assert_allclose(residual_matrix(part, j), wanted, rtol=1e-11)
 
 
 def test_residuals_beyond_a_bound_count_as_the_bound():
     part = recorded(5, 1, values=np.array([3.0, -4.0, 0.5, 0.2, 9.0])[:, None, None] * np.ones((5, 1, 3)), huber=1.0)
     clipped = recorded(5, 1, values=np.clip(part.values, -1.0, 1.0))
     j = jacobian(part, 2)
-    np.testing.assert_allclose(_by_residuals(part, j), _by_residuals(clipped, j), rtol=1e-13)
+    np.testing.assert_allclose(residual_matrix(part, j), residual_matrix(clipped, j), rtol=1e-13)
     kept = np.mean(np.clip(np.random.default_rng(0).normal(size=400_000), -1, 1) ** 2)
-    for a, b in zip(_by_noise(part, j), _by_noise(clipped, j), strict=True):
+    for a, b in zip(noise_matrix(part, j), noise_matrix(clipped, j), strict=True):
         np.testing.assert_allclose(a, kept * b, rtol=5e-3)
 
 
@@ -161,7 +161,7 @@ def test_errors_of_a_linear_fit_with_a_prior():
     observed, missed = np.sum(weight), np.sum(weight * part.values.ravel() ** 2)
     left = observed - np.trace(inverse @ noise)
     assert found.scatter == pytest.approx(math.sqrt(missed / left), rel=1e-12)
-    actual = (_by_residuals(part, jacobians[0]) + 9.0 * e.T @ e) * observed / left
+    actual = (residual_matrix(part, jacobians[0]) + 9.0 * e.T @ e) * observed / left
     np.testing.assert_allclose(
         found.by_residuals["b"], np.sqrt(np.diagonal(inverse @ actual @ inverse))[1:], rtol=1e-12
     )
@@ -195,7 +195,7 @@ def test_more_parameters_than_observations_leave_no_scatter():
     )
     assert math.isnan(found.scatter)
     np.testing.assert_allclose(
-        found.by_residuals["a"], np.sqrt(np.diagonal(_by_residuals(part, np.eye(3).reshape(1, 1, 3, 3)))), rtol=1e-12
+        found.by_residuals["a"], np.sqrt(np.diagonal(residual_matrix(part, np.eye(3).reshape(1, 1, 3, 3)))), rtol=1e-12
     )
 
 
@@ -262,7 +262,7 @@ def test_errors_of_numbers_that_follow_from_parameters():
     found = assess(stated, Linearised(stated.space.start, [part], [j], {"sag": slope, "none": np.zeros(3)}))
     rows, weight = flat(part, j)
     inverse = np.linalg.inv(rows.T @ rows)
-    actual = inverse @ _by_residuals(part, j) @ inverse * 180 / (180 - 3)
+    actual = inverse @ residual_matrix(part, j) @ inverse * 180 / (180 - 3)
     error, slopes = found.measures["sag"]
     assert error == pytest.approx(math.sqrt(max(slope @ inverse @ slope, slope @ actual @ slope)), rel=1e-9)
     assert slopes["c"] == pytest.approx(0.3 / 0.5, rel=1e-12)

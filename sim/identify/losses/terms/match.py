@@ -128,7 +128,7 @@ class Match(MarkerTerm):
             noise = noise * math.sqrt(2.0)
         weight = used / (3.0 * used.sum())
         wanted = np.where(used[..., None], wanted, 0.0)
-        return _PreparedMatch(
+        return PreparedMatch(
             self, model, markers[self.markers], experiment.name, frames, reference, wanted, weight, noise
         )
 
@@ -192,7 +192,7 @@ def compared_by(terms: Iterable[Term], e: Experiment, markers: str) -> Match:
     return next((t for t in own if t.counts(e)), own[0] if own else Match(f"match_{markers}", markers=markers))
 
 
-class _PreparedMatch:
+class PreparedMatch:
     """A `Match` for one experiment, with what its kernels read on the device."""
 
     def __init__(
@@ -215,18 +215,26 @@ class _PreparedMatch:
         launch(self.add_up, 1, [self.parts, slot], [out])
 
     def residuals(self, positions: np.ndarray) -> Residuals:
-        followed = self.markers.at(positions)
-        frames, reference, weight = self.frames.numpy(), self.reference.numpy(), self.weight.numpy()
-        moved = followed[frames]
+        return self.of_places(self.markers.at(positions))
+
+    def difference(self, places: np.ndarray) -> np.ndarray:
+        """What is compared of the markers' places (frames, markers, 3), a linear function: (k, markers, 3)."""
+        moved = places[self.frames.numpy()]
+        reference = self.reference.numpy()
         relative = reference >= 0
         marker = np.broadcast_to(np.arange(reference.shape[1]), reference.shape)
-        moved[relative] -= followed[reference[relative], marker[relative]]
-        values = np.where(weight[..., None] > 0, (moved - self.wanted.numpy()) / self.noise, 0.0)
+        moved[relative] -= places[reference[relative], marker[relative]]
+        return moved
+
+    def of_places(self, places: np.ndarray) -> Residuals:
+        """The residuals of markers at places (frames, markers, 3)."""
+        weight = self.weight.numpy()
+        values = np.where(weight[..., None] > 0, (self.difference(places) - self.wanted.numpy()) / self.noise, 0.0)
         observation_noise = math.sqrt(0.5) if self.term.compare == "velocity" else 1.0
-        name, markers, huber = self.term.name, self.markers.name, self.term.huber
         return Residuals(
-            name, self.experiment, values, weight, frames, reference, markers, self.noise, huber, observation_noise
-        )
+            self.term.name, self.experiment, values, weight, self.frames.numpy(), self.reference.numpy(),
+            self.markers.name, self.noise, self.term.huber, observation_noise,
+        )  # fmt: skip
 
 
 @cache

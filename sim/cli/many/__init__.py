@@ -1,0 +1,1 @@
+"""Many searches at once, from the command line."""

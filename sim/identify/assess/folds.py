@@ -1,0 +1,97 @@
+"""Cross-validation over takes: each is predicted by a fit to the others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sim.identify.assess.likelihood import least_loss
+from sim.identify.assess.misfit import misfits
+from sim.identify.problem import Problem
+
+WORSE = 1.25
+"""How many times worse than fitted a take may be predicted, to be said to carry over."""
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """One take left out.  parameters: what the others give.  predicted, fitted: rms of its residuals over what the
+    stated noise leaves, with these and with what all takes give; nan where the simulation breaks down."""
+
+    take: str
+    parameters: dict[str, Any]
+    predicted: float
+    fitted: float
+
+
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """All takes, each left out once."""
+
+    folds: tuple[Fold, ...]
+
+    @property
+    def predicted(self) -> float:
+        """Root mean square over takes of what is predicted."""
+        return math.sqrt(float(np.mean([f.predicted**2 for f in self.folds])))
+
+    @property
+    def fitted(self) -> float:
+        """The same of what is fitted."""
+        return math.sqrt(float(np.mean([f.fitted**2 for f in self.folds])))
+
+    @property
+    def verdict(self) -> str:
+        """What the two say, in a line."""
+        ratio = self.predicted / self.fitted if self.fitted > 0 else math.nan
+        text = f"left out, takes are met to {self.predicted:.3g} of their noise; fitted, to {self.fitted:.3g}"
+        if not math.isfinite(ratio):
+            return f"{text}; somewhere the simulation breaks down"
+        if ratio > WORSE:
+            return f"{text}: what is found belongs to the takes it was found from as much as to the material"
+        return f"{text}: what is found carries over"
+
+
+def cross_validate(
+    problem: Problem, x: np.ndarray, progress: Callable[[int, int], None] = lambda done, takes: None
+) -> Folds:
+    """Leave out every fitted take with a recording once, from an optimum x (n,) on.
+
+    Raises ValueError for less than two of them, for parameters with a value for each experiment (nothing predicts that
+    of another), or for a term without residuals.
+    """
+    takes = [e for e in problem.fitted if e.targets]
+    if len(takes) < 2:
+        raise ValueError(f"{len(takes)} fitted experiment(s) with a recording: leaving one out takes two")
+    own = [p.name for p in problem.sought if p.experiments]
+    if own:
+        raise ValueError(f"{', '.join(own)}: one value for each experiment, which no other one predicts")
+    if any(not term.has_residuals for term in problem.terms):
+        raise ValueError("a term of the loss has no residuals")
+    with problem.remembering():
+        whole = dict(_rms(problem, x))
+    folds = []
+    for k, left_out in enumerate(takes):
+        others = [replace(e, fit=e.fit and e.name != left_out.name) for e in problem.experiments]
+        trial = replace(problem, experiments=others)
+        try:
+            there = least_loss(trial, x)
+            predicted = dict(_rms(trial, there))[left_out.name]
+        except FloatingPointError:
+            there, predicted = np.full(x.shape, np.nan), math.nan
+        folds.append(Fold(left_out.name, problem.physical(there), predicted, whole[left_out.name]))
+        progress(k + 1, len(takes))
+    return Folds(tuple(folds))
+
+
+def _rms(problem: Problem, x: np.ndarray) -> Iterator[tuple[str, float]]:
+    """Experiment -> rms of its residuals in units of what the stated noise leaves."""
+    wanted = [e for e in problem.experiments if e.targets]
+    found = misfits(problem, problem.simulate(x, wanted))
+    for e in wanted:
+        own = [m for m in found if m.experiment == e.name]
+        yield e.name, math.sqrt(sum(m.numbers * m.in_noise**2 for m in own) / sum(m.numbers for m in own))
