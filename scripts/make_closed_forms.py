@@ -1,5 +1,5 @@
-"""Writes benchmarks/closed_forms.md: bodies, joints and rods beside closed forms, values and derivatives.  It is shown
-by docs/physics.md, and asked for by tests/solvers/bodies/test_closed_forms.py.
+"""Writes benchmarks/closed_forms.md: bodies, joints, contacts and rods beside closed forms, values and derivatives.  It
+is shown by docs/physics.md, and asked for by tests/solvers/bodies/test_closed_forms.py.
 
     python scripts/make_closed_forms.py             # all, two minutes
     python scripts/make_closed_forms.py R2 D1       # some; the others stay as they are

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sim.geometry import rotated
 from sim.io import Recording, write_recording
 
 SCENES = Path(__file__).resolve().parent.parent / "scenes"
@@ -38,7 +39,7 @@ def main() -> None:
         takes[f"toss_{toss}"] = Recording(places[:, None], dt * np.arange(len(states)))
         # a backward difference is the velocity half a frame before, that of a state half a step before
         velocity = half * states[0, 7:10] - [0, 0, 0.5 * options.gravity * dt * (1 - 1 / options.substeps)]
-        spin = rotation(states[0, 3:7]) @ states[0, 10:13]
+        spin = rotated(states[0, [4, 5, 6, 3]], states[0, 10:13])
         w, *axis = states[0, 3:7]
         angle = 2 * np.arctan2(np.linalg.norm(axis), w)
         values = {"position": places[0], "velocity": velocity, "spin": spin}
@@ -51,18 +52,6 @@ def main() -> None:
             print(f"      objects.cube.{name}: [{', '.join(f'{v:.6g}' for v in value)}]")
         print(f"      objects.cube.rotation: {{axis: [{', '.join(f'{v:.6g}' for v in axis)}], angle: {angle:.6g}}}")
     write_recording(SCENES / "data" / "contactnets_cube.npz", **takes)
-
-
-def rotation(q: np.ndarray) -> np.ndarray:
-    """The matrix of a unit quaternion w x y z."""
-    w, x, y, z = q / np.linalg.norm(q)
-    return np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
-            [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
-            [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
-        ]
-    )
 
 
 if __name__ == "__main__":

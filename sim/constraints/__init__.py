@@ -13,6 +13,10 @@ from sim.constraints.cloth.membrane import membrane_neo_hookean as membrane_neo_
 from sim.constraints.cloth.membrane import membrane_stvk as membrane_stvk
 from sim.constraints.cloth.plate import fabric_bend as fabric_bend
 from sim.constraints.cloth.plate import plate as plate
+from sim.constraints.contact.boxes import contact_corner as contact_corner
+from sim.constraints.contact.boxes import contact_edges as contact_edges
+from sim.constraints.contact.pairs import contact_edge_edge as contact_edge_edge
+from sim.constraints.contact.pairs import contact_point_triangle as contact_point_triangle
 from sim.constraints.contact.pairs import contact_points as contact_points
 from sim.constraints.contact.shapes import contact_box as contact_box
 from sim.constraints.contact.shapes import contact_capsule as contact_capsule

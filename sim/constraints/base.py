@@ -112,6 +112,8 @@ class Constraint:
     limited:    the parameter that holds the largest force [N] or torque [N m] of a row, "" where there is none.
     reach:      of a contact for each point the parameter that says how far outside of it its surface is, "" for 0;
                 empty for all.
+    place:      of a contact, where two sides are that touch: of the arguments of C, in what C has its points in; None:
+                at its points.
     angular:    the first of the rows that are of angles, behind those of lengths; None where all are of one kind.
     """
 
@@ -142,6 +144,7 @@ class Constraint:
     meeting: bool = False
     reach: tuple[str, ...] = ()
     angular: int | None = None
+    place: Function | None = None
 
     anticipates: ClassVar[bool] = False
     """Does the evolution law also take, after the points, where their velocities bring them in the step?"""
@@ -190,6 +193,11 @@ class Constraint:
     def _precise(self) -> dict[str, Any]:
         """Annotations of the parameters: vectors are left open, so that they take the precision of the model."""
         return {name: float if parameter.kind == "float" else Any for name, parameter in self.parameters.items()}
+
+    def touched_at(self, function: Callable[..., Any]) -> Function:
+        """Decorator: where two sides of a contact touch, a function of the language; see `place`."""
+        self.place = Function(function, None, self._precise)
+        return self.place
 
     def remember(self, *names: str) -> Callable[[Callable[..., Any]], Function]:
         """`evolves`, by the name that it had in version 0.1."""
@@ -253,6 +261,11 @@ class Constraint:
         """The evolution law as a pure function of components."""
         assert self.evolution is not None
         return traced(self.evolution, self.evolution_types(real), real)
+
+    def placed_at(self, real: Scalar) -> Func:
+        """`place` as a pure function of the components of the points, then of the parameters."""
+        assert self.place is not None
+        return traced(self.place, self.argument_types(real), real)
 
     @property
     def stores_energy(self) -> bool:

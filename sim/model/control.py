@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.core.runtime.arrays.array import array
+from sim.model.collision.detection import PairLists
 from sim.model.state import OwnerModel
 
 
@@ -32,15 +33,23 @@ class Control:
 
 @dataclass(frozen=True, eq=False)
 class Contacts:
-    """Pairs of a point and a shape that may touch; the solver tests each of them at each step.
+    """Pairs that may touch; the solver tests each of them at each step.
 
-    points: label of the shape -> (n,) particle numbers of free points.
+    points: label of the shape -> (n,) particle numbers of free points; pairs: of surfaces that collide with themselves
+    and with each other, None where none do.
     """
 
     model: OwnerModel
     points: dict[str, np.ndarray]
+    pairs: PairLists | None = None
 
     @property
     def count(self) -> int:
         """Number of pairs."""
-        return sum(len(p) for p in self.points.values())
+        own = 0 if self.pairs is None else int(self.pairs.count.numpy().sum())
+        return sum(len(p) for p in self.points.values()) + own
+
+    @property
+    def worst(self) -> float:
+        """The deepest penetration [m] of surfaces in each other at the end of a step so far."""
+        return 0.0 if self.pairs is None else self.pairs.worst

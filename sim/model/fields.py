@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sim.core.lang.types import Scalar, Type, int32, matrix, transformation, vector
+from sim.core.lang.types import Scalar, Type, float64, int32, matrix, transformation, vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.devices.device import DeviceLike
@@ -20,7 +20,8 @@ class Field:
     """One array.
 
     shape: extents, each the name of a count (`particles`, ...) or a number; kind: `real` (the model's precision),
-    `vec3` (three of them), `mat33`, `transform`, `spatial` (six) or `int`; unit: SI; constant: never has a gradient.
+    `vec3` (three of them), `mat33`, `transform`, `spatial` (six), `double` (float64) or `int`; unit: SI; constant:
+    never has a gradient.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Field:
         kinds: dict[str, Type] = {
             "real": real, "vec3": vector(3, real), "mat33": matrix((3, 3), real),
             "transform": transformation(real), "spatial": vector(6, real), "int": int32,
+            "double": float64,
         }  # fmt: skip
         return kinds[self.kind]
 
@@ -116,11 +118,26 @@ MODEL_FIELDS: tuple[Field, ...] = (
     Field("motion_offset", ("moved groups + 1",), "int", "",
           "motions of group g, an attachment or a held body: motion_offset[g] to [g + 1]"),
     Field("motion_kind", ("motions",), "int", "", "0 a move that eases, 1 a move at constant speed, 2 a swing; 3, 4: "
-          "turns like 0, 1"),
+          "turns like 0, 1; 6 a recording"),
     Field("motion_vector", ("motions",), "vec3", "m or rad",
           "displacement or rotation vector; derived from `<label>.motion.<k>.move|swing|turn`"),
     Field("motion_a", ("motions",), "real", "s or Hz", "start of a move [s], frequency of a swing [Hz]", True),
     Field("motion_b", ("motions",), "real", "s", "end of a move [s]; 0 for a swing", True),
+    Field("push_point", ("pushed",), "int", "", "points that loads push with forces over time; each at most once"),
+    Field("push_load", ("pushed",), "int", "", "the number of that load"),
+    Field("push_share", ("pushed",), "real", "", "part of the force that the point gets", True),
+    Field("push_offset", ("pushing loads + 1",), "int", "", "forces of load g: push_offset[g] to [g + 1]"),
+    Field("push_time", ("forces",), "double", "s", "when they act; linear between two", True),
+    Field("push_force", ("forces",), "vec3", "N", "forces over time", True),
+    Field("release_time", ("moved groups",), "double", "s", "when an attachment lets go; infinite: never", True),
+    Field("track_offset", ("moved groups + 1",), "int", "",
+          "samples of the recording that group g follows: track_offset[g] to [g + 1]"),
+    Field("track_about", ("moved groups",), "vec3", "m", "the place that a recording moves, and turns about", True),
+    Field("track_time", ("samples",), "double", "s", "times of the samples of recordings", True),
+    Field("track_move", ("samples",), "vec3", "m", "displacements", True),
+    Field("track_turn", ("samples",), "vec3", "rad", "rotation vectors", True),
+    Field("track_move_rate", ("samples",), "vec3", "m/s", "derivatives of the displacements there", True),
+    Field("track_turn_rate", ("samples",), "vec3", "rad/s", "derivatives of the rotation vectors there", True),
     Field("motion_body", ("moved bodies",), "int", "", "the held bodies that have motions"),
     Field("motion_body_group", ("moved bodies",), "int", "", "the group of motions of each"),
 )  # fmt: skip

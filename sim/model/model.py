@@ -15,6 +15,8 @@ from sim.core.runtime.arrays.array import array, clone
 from sim.core.runtime.arrays.creation import zeros_like
 from sim.core.runtime.devices.device import Device
 from sim.core.runtime.devices.graph import Graph, capturing
+from sim.model.collision.detection import PairLists
+from sim.model.collision.surfaces import SelfContact
 from sim.model.constraint_set import ConstraintSet
 from sim.model.control import Contacts, Control
 from sim.model.derived.arrays import ArrayFactory
@@ -38,6 +40,7 @@ class Model:
     device, dtype (float32 or float64), requires_grad: of all arrays.  in_air: has any object a drag?  in_wind: have
     faces of any?
     worlds: how many copies of everything there are, see `ModelBuilder.replicate`.
+    contact: the surfaces that collide with themselves and each other, None for none.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class Model:
         bodies: dict[str, BodyGroup] | None = None,
         visuals: Sequence[Visual] = (),
         joints: dict[str, Joint] | None = None,
+        contact: SelfContact | None = None,
     ) -> None:
         self.__dict__.update(arrays)
         self.device: Device = make.device
@@ -64,7 +68,7 @@ class Model:
         self.materials, self.constraint_sets, self.groups = materials, constraint_sets, groups
         self.shapes, self.attachments, self.in_air, self.worlds = shapes, attachments, in_air, worlds
         self.in_wind, self.bodies, self.visuals = in_wind, bodies or {}, list(visuals)
-        self.joints = joints or {}
+        self.joints, self.contact = joints or {}, contact
         self._derivations = list(derivations)
         self._recorded: Bookmark | None = None  # on a tape: derived data is recorded before it
         self._captured: weakref.ref[Graph] | None = None  # the graph in which derived data was captured last
@@ -244,16 +248,27 @@ class Model:
         """New inputs for a step, as the model has them."""
         return Control(self, self.motion_vector, self.joint_target_pos, self.joint_target_vel)
 
-    def collide(self, state: State) -> Contacts | None:
-        """The pairs of particles and shapes that may touch in this state; None where none can.
+    def collide(self, state: State, contacts: Contacts | None = None, interval: float = 0.0) -> Contacts | None:
+        """The pairs that may touch in this state; None where none can.
 
-        Shapes are few and fixed so far: all free points that a shape touches are candidates.
+        Of shapes, which are few and fixed so far, all free points that they touch are candidates.  Surfaces that
+        collide with themselves (`add_self_contact`) are searched: their pairs hold as long as no point moves by more
+        than half of the margin, beside the mean of all and what its velocity says for `interval` [s], the time until
+        the next call; steps check that.  contacts: what an earlier call has returned, to be filled again.
         """
         if state.model is not self:
             raise ModelError("collide: the state belongs to another model", "Use a state of this model")
+        if contacts is not None and contacts.pairs is not None:
+            contacts.pairs.detect(state.particle_q, state.particle_qd, interval)
+            return contacts
         free = self.device.numpy(self.particle_free) > 0
         touched = {shape.label: shape.points for shape in self.shapes if shape.points is not None}
-        return Contacts(self, {label: points[free[points]] for label, points in touched.items()}) if touched else None
+        if self.contact is None and not touched:
+            return None
+        pairs = None if self.contact is None else PairLists(self.contact)
+        if pairs is not None:
+            pairs.detect(state.particle_q, state.particle_qd, interval)
+        return Contacts(self, {label: points[free[points]] for label, points in touched.items()}, pairs)
 
     def __repr__(self) -> str:
         sets = ", ".join(f"{s.count} {name}" for name, s in self.constraint_sets.items())

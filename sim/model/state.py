@@ -134,7 +134,12 @@ class State:
             if field.name not in self.history:
                 grad = self.particle_q.requires_grad and not field.constant
                 kind = field.dtype(self.model.dtype)
-                count = self.body_q.size if "bodies" in field.shape else self.particle_q.size
+                given = field.shape[0]
+                count = (
+                    given
+                    if isinstance(given, int)
+                    else {"bodies": self.body_q, "particles": self.particle_q}[given].size
+                )
                 self.history[field.name] = zeros(count, kind, self.model.device, grad)
 
     def copy_from(self, other: State) -> None:

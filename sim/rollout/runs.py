@@ -23,7 +23,7 @@ from sim.core.runtime.debug.nonfinite import NonFiniteError
 from sim.core.runtime.devices import graph
 from sim.core.runtime.tape.tape import Tape
 from sim.model.state import State
-from sim.rollout.segments import StepGraphs
+from sim.rollout.segments import StepGraphs, detects
 from sim.rollout.trajectory import NonFiniteState, Plan, Trajectory, is_finite
 from sim.rollout.workspace import Workspace, WorkspacePool
 from sim.solvers.mechanisms.swing import swing_warning
@@ -51,8 +51,13 @@ class Run:
     def _forward(self) -> None:
         with recording.paused(), self.pool.workspace() as w:
             w.take_forces(self.plan.start)
+            if w.pairs is not None:
+                w.pairs.begin()
             self._take_steps(w)
             self._show_multipliers(w)
+            if w.pairs is not None:
+                w.pairs.refuse_incomplete()
+                self.result.penetration.take(w.pairs)
 
     def _take_steps(self, w: Workspace) -> None:
         plan, states = self.plan, w.steps.states
@@ -95,7 +100,7 @@ class Run:
             a.copy_from(plan.start)
             swinging = ""
             for k in range(last + 1):
-                w.step(a, b)
+                w.step(a, b, detects(k, w.every))
                 a, b = b, a
                 if not all(map(is_finite, a.positions)):
                     place = w.solver.locate_nonfinite(b, a, w.control, w.dt)
@@ -127,10 +132,12 @@ class ObservedRun(Run):
             if tape is not None:
                 tape.mark(self.plan.name(step), {"particle_q": a.particle_q, "particle_qd": a.particle_qd})
             try:
-                w.step(a, b)
+                w.step(a, b, detects(step, w.every))
             except NonFiniteError as problem:
                 raise problem.at(self.plan.name(step)) from None
             a, b = b, a
             self.keep_frame(step, a)
         self.result.final.copy_from(a)
         self._show_multipliers(w)
+        if w.pairs is not None:
+            self.result.penetration.take(w.pairs)

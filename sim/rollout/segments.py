@@ -25,8 +25,15 @@ LONGEST = 64
 """Steps that are joined to one table."""
 Frames = Mapping[int, Callable[[State], None]]
 """What to do with the state after a step, by step."""
-TakeStep = Callable[[State, State], None]
-"""Takes a step from a state to another."""
+TakeStep = Callable[[State, State, bool], None]
+"""Takes a step from a state to another, and looks before it for pairs that may touch, where the last one is True."""
+
+
+def detects(step: int, every: int) -> bool:
+    """Does a step, counted from the first of a run of steps, look for pairs first?  every: steps between; 0 for never.
+
+    The first one does in any case: lists are of other steps before it."""
+    return every > 0 and step % every == 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,13 +60,15 @@ class Checkpoint:
 class StepGraphs:
     """Steps between two states without a tape: one graph from the first to the second, one back again.
 
-    Whatever their number, no more than two steps are captured: step k goes from `states[k % 2]` to the other one.
+    Whatever their number, no more than two steps are captured: step k goes from `states[k % 2]` to the other one; and
+    two more, where some of them look for pairs (see `detects`).
     """
 
     states: tuple[State, State]
     step: TakeStep
-    _graphs: dict[int, Graph] = field(default_factory=dict)
-    _joined: dict[tuple[int, int], Graph] = field(default_factory=dict)
+    every: int = 0
+    _graphs: dict[tuple[int, bool], Graph] = field(default_factory=dict)
+    _joined: dict[tuple[int, int, int], Graph] = field(default_factory=dict)
 
     @property
     def graphs(self) -> list[Graph]:
@@ -68,21 +77,25 @@ class StepGraphs:
 
     def run(self, first: int, count: int) -> None:
         """Take steps `first` to `first + count - 1`; step k begins in `states[k % 2]`."""
-        while count:
-            side = first % 2
-            if side not in self._graphs:
+        done = 0
+        while done < count:
+            side, phase, taken = (first + done) % 2, done % self.every if self.every else 0, min(count - done, LONGEST)
+            if (side, phase, taken) in self._joined:
+                self._joined[side, phase, taken].replay()
+                done += taken
+                continue
+            keys = [((side + k) % 2, detects(phase + k, self.every)) for k in range(taken)]
+            if keys[0] not in self._graphs:
                 with capture() as graph:
-                    self.step(self.states[side], self.states[1 - side])
-                self._graphs[side], taken = graph, 1
-            elif 1 - side not in self._graphs:
-                self._graphs[side].replay()
+                    self.step(self.states[side], self.states[1 - side], keys[0][1])
+                self._graphs[keys[0]], taken = graph, 1
+            elif any(key not in self._graphs for key in keys):
+                self._graphs[keys[0]].replay()
                 taken = 1
             else:
-                taken = min(count, LONGEST)
-                if (side, taken) not in self._joined:
-                    self._joined[side, taken] = joined([self._graphs[(side + k) % 2] for k in range(taken)])
-                self._joined[side, taken].replay()
-            first, count = first + taken, count - taken
+                self._joined[side, phase, taken] = joined([self._graphs[key] for key in keys])
+                self._joined[side, phase, taken].replay()
+            done += taken
 
 
 @dataclass(eq=False)
@@ -128,6 +141,7 @@ class Segment:
     count: int
     states: tuple[State, State]
     step: TakeStep
+    every: int = 0
     _recording: _RecordedSteps | None = None
     _back: _GraphPerStep | None = None
     _content: tuple[object, int, list[int]] | None = None
@@ -185,7 +199,7 @@ class Segment:
         for step in range(self.count):
             begins.append(len(tape.records))
             with capture(graphs[-1] if graphs else None) as graph, tape:
-                self.step(self.states[step % 2], self.states[1 - step % 2])
+                self.step(self.states[step % 2], self.states[1 - step % 2], detects(step, self.every))
             graphs.append(graph)
             if step in frames:
                 frames[step](self.states[1 - step % 2])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from sim.core.lang.errors import SimError
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import empty, empty_like
+from sim.model.collision.detection import SurfaceOverlap
 from sim.model.control import Control
 from sim.model.state import State
 from sim.rollout.growth import AdjointGrowth
@@ -38,12 +39,14 @@ class Trajectory:
     body_q:     (frames, bodies) transforms [m], poses of the origins of the bodies after the same steps.
     final:      the state after the last step.
     adjoint_growth: how the gradient grew on its way back, after `Tape.backward`; `useful`, and up to which `horizon`.
+    penetration: of surfaces that collide with themselves.
     """
 
     particle_q: array
     body_q: array
     final: State
     adjoint_growth: AdjointGrowth
+    penetration: SurfaceOverlap = field(default_factory=SurfaceOverlap)
 
     def __repr__(self) -> str:
         frames, points = self.particle_q.shape
@@ -62,7 +65,7 @@ class Trajectory:
 
     def bound(self) -> Trajectory:
         """The same arrays under another object, where those stay that this one has now."""
-        return Trajectory(self.particle_q, self.body_q, self.final.bound(), self.adjoint_growth)
+        return Trajectory(self.particle_q, self.body_q, self.final.bound(), self.adjoint_growth, self.penetration)
 
 
 @dataclass(eq=False)

@@ -22,7 +22,8 @@ from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros_like
 from sim.core.runtime.memory.buffer import Buffer
 from sim.core.runtime.tape.memory_report import Remembered
-from sim.model.control import Control
+from sim.model.collision.detection import ContactError, PairLists
+from sim.model.control import Contacts, Control
 from sim.model.state import State
 from sim.rollout.segments import Segment, StepGraphs
 from sim.rollout.trajectory import NonFiniteState, Plan, blank_state
@@ -48,11 +49,21 @@ class Workspace:
     segments: dict[int, Segment] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.steps = StepGraphs((self.state(), self.state()), self.step)
+        contact = self.solver.model.contact
+        self.every = 0 if contact is None else contact.every
+        self.contacts = None if contact is None else Contacts(self.solver.model, {}, PairLists(contact))
+        self.steps = StepGraphs((self.state(), self.state()), self.step, self.every)
 
-    def step(self, before: State, after: State) -> None:
-        """Take a step."""
-        self.solver.step(before, after, self.control, None, self.dt)
+    def step(self, before: State, after: State, detect: bool) -> None:
+        """Take a step.  detect: look for pairs that may touch until the next step that does."""
+        if detect:
+            self.solver.model.collide(before, self.contacts, self.every * self.dt)
+        self.solver.step(before, after, self.control, self.contacts, self.dt)
+
+    @property
+    def pairs(self) -> PairLists | None:
+        """The pairs that may touch, where something collides with itself."""
+        return None if self.contacts is None else self.contacts.pairs
 
     def state(self, forced: State | None = None) -> State:
         """A state in memory of its own, under the workspace's forces or those of another state."""
@@ -72,7 +83,8 @@ class Workspace:
     def buffers(self) -> set[Buffer]:
         """Memory that nobody else knows of, that of the segments aside."""
         states = [a for state in self.steps.states for a in (*state.moving, state.clock)]
-        return {a.buffer for a in (*self.forces, *states, *self.solver.scratch)}
+        pairs = [] if self.pairs is None else self.pairs.arrays
+        return {a.buffer for a in (*self.forces, *states, *self.solver.scratch, *pairs)}
 
     @property
     def stale(self) -> bool:
@@ -84,7 +96,7 @@ class Workspace:
         """The segment of so many steps.  At most `MOST_SEGMENTS` are kept: others, of rollouts long ago, are freed."""
         found = self.segments.pop(count, None)
         if found is None or found.outdated:
-            found = Segment(count, (self.state(), self.state()), self.step)
+            found = Segment(count, (self.state(), self.state()), self.step, self.every)
         self.segments[count] = found
         while len(self.segments) > MOST_SEGMENTS:
             self.segments.pop(next(iter(self.segments)))
@@ -128,7 +140,7 @@ class WorkspacePool:
             taken = self.make()
         try:
             yield taken
-        except NonFiniteState:
+        except (NonFiniteState, ContactError):
             self._give(taken)
             raise
         self._give(taken)

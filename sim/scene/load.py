@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import copyreg
+import importlib
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from sim.files import FileError, read_text
 from sim.scene.build.sound_parts import problems_of_sound_parts
@@ -80,6 +84,24 @@ def load_scene(
     if reading.problems:
         raise SceneError([*reading.problems, *(problems_of_sound_parts(scene, reading.problems) if open_files else [])])
     return scene
+
+
+def _from_resolved(text: str, path: Path, base: Path, allow_outside: bool, modules: Sequence[str]) -> Scene:
+    """A scene of its resolved text, where it was sent to: recordings and meshes are read from `base`."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "scene.yaml"
+        file.write_text(text, encoding="utf-8")
+        loaded = [importlib.import_module(name) for name in modules]
+        scene = load_scene(file, allow_outside=allow_outside, base=base, modules=loaded, open_files=False)
+        return replace(scene, path=path)
+
+
+def _reduced(scene: Scene) -> tuple[Callable[..., Scene], tuple[Any, ...]]:
+    where = scene.path.resolve(), scene.base.resolve()
+    return _from_resolved, (scene.resolved_yaml(), *where, scene.allow_outside, tuple(scene.modules))
+
+
+copyreg.pickle(Scene, _reduced)  # a scene goes to other processes as text: all else is made of it there
 
 
 def _merged_file(

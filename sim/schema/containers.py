@@ -16,33 +16,38 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
 @dataclass(frozen=True)
 class List(Kind):
-    """A list of things of one kind, with `least` to `most` items."""
+    """A list of things of one kind, with `least` to `most` items; `alone`: one may stand without the list."""
 
     item: Kind
     least: int = 0
     most: int | None = None
+    alone: bool = False
 
     def words(self) -> str:
         size = f" of {self.least}" if self.least == self.most else f" of at least {self.least}" if self.least else ""
-        return f"a list{size}, each item {self.item.words()}"
+        return f"a list{size}, each item {self.item.words()}" + (", or one of them alone" if self.alone else "")
 
     def cell(self) -> str:
-        return f"list, each {self.item.cell()}"
+        return f"list, each {self.item.cell()}" + (", or one alone" if self.alone else "")
 
     def nested(self, path: str) -> list[tuple[str, Kind]]:
         return [(f"{path}.<index>", self.item)]
 
     def json_schema(self) -> Json:
         schema: Json = {"type": "array" if self.least else ["array", "null"], "items": self.item.json_schema()}
-        return schema | {"minItems": self.least} | ({} if self.most is None else {"maxItems": self.most})
+        schema |= {"minItems": self.least} | ({} if self.most is None else {"maxItems": self.most})
+        return {"anyOf": [schema, self.item.json_schema()]} if self.alone else schema
 
     def fits(self, value: Any) -> bool:
         if value is None:
             return not self.least
+        if self.alone and not isinstance(value, list):
+            return self.item.fits(value)
         return isinstance(value, list) and self.least <= len(value) and (self.most is None or len(value) <= self.most)
 
     def take(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
-        values = [self.item.read(child, (*steps, str(i)), reading) for i, child in enumerate(node.value or [])]
+        children = node.value if isinstance(node.value, list) else [node] if node.value else []
+        values = [self.item.read(child, (*steps, str(i)), reading) for i, child in enumerate(children)]
         return BROKEN if BROKEN in values else values
 
     def children(self, line: SchemaLine, value: Any) -> Mapping[str, SchemaLine]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from numbers import Real
 from typing import ClassVar
 
@@ -15,8 +15,10 @@ from sim.core.lang.errors import SimError, did_you_mean, entry_point
 from sim.core.lang.types import vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros, zeros_like
+from sim.core.runtime.devices.graph import capturing
 from sim.core.runtime.launch.kernel import Kernel
 from sim.core.runtime.launch.launch import launch
+from sim.model.collision.detection import PairLists
 from sim.model.control import Contacts, Control
 from sim.model.fields import Field
 from sim.model.model import Model
@@ -30,7 +32,7 @@ from sim.solvers.bodies import BodyStep
 from sim.solvers.fingerprint import copy_containers, fingerprint
 from sim.solvers.integrators import Euler, Integrator
 from sim.solvers.joints import JointDrives
-from sim.solvers.step_kernels import step_kernels
+from sim.solvers.step_kernels import step_kernels, tracks_of
 
 
 class SolverError(SimError, ValueError):
@@ -50,12 +52,23 @@ def _unwatched(written: array, batch: ConstraintBatch | None, rows: Rows | None)
     pass
 
 
+_OF_ATTACHMENTS = ("target", "hold")  # what a step writes of attachments: where they hold, and whether
+
+Ahead = Callable[["Substep", ConstraintBatch, Rows, int, bool], None]
+"""Is told before some constraints are projected: how many sweeps there were before; True for one over velocities."""
+
+
+def _unforeseen(s: Substep, batch: ConstraintBatch, rows: Rows, done: int, velocities: bool) -> None:
+    pass
+
+
 @dataclass(frozen=True, eq=False)
 class Substep:
     """One step that is being taken.
 
     motion: displacements of attachments and held bodies; control: None where all is as the model has it; effective_dt,
-    reference, particle: see `integrators`; watch: told after each launch that moves points.
+    reference, particle: see `integrators`; watch: told after each launch that moves points; ahead: before those that
+    project; pairs: of surfaces that collide with themselves, None where none do.
     """
 
     before: State
@@ -67,6 +80,8 @@ class Substep:
     particle: array
     watch: Watch = _unwatched
     control: Control | None = None
+    ahead: Ahead = _unforeseen
+    pairs: PairLists | None = None
 
 
 SOLVERS: dict[str, type[Solver]] = {}
@@ -111,25 +126,36 @@ class Solver:
     def _prepare(self, keeps: bool) -> None:
         """Kernels and scratch for a step.  keeps: gradients flow through the multipliers."""
         model = self.model
-        if model.body_count and (why := self._no_bodies()):
-            raise SolverError(
-                f"{why} steps no rigid bodies, and the model has {model.body_count}; use SolverXPBD with"
-                " integrator='euler'",
-                "Choose `xpbd` with `integrator: euler`",
-            )
-        rough = [name for name, s in model.constraint_sets.items() if s.surface]
-        if rough and (why := self._no_friction()):
-            raise SolverError(
-                f"{why} has no friction and no restitution, and {', '.join(rough)} has; use SolverXPBD with"
-                " order='colored' and integrator='euler'",
-                "Choose `xpbd` with `order: colored` and `integrator: euler`",
-            )
+        self._refuse_unknown()
         self._kernels, self._keeps = step_kernels(model.dtype, model.in_air), keeps
+        self._tracks = tracks_of(model)
         self._no_damping = zeros(1, model.dtype, model.device)
         self._prescribes = (
             model.attachment_point.size if "attachment" in model.constraint_sets or model.motion_kind.size else 0
         )
         self._own_scratch()
+
+    def _refuse_unknown(self) -> None:
+        """Raises SolverError where the model has bodies or contacts that this solver does not step: all at once."""
+        model = self.model
+        labels = (name.split("/")[0] for s in model.constraint_sets.values() if s.surface for name in s.names)
+        rough = ", ".join(dict.fromkeys(labels))
+        found, needed = [], []
+        if model.body_count and (why := self._no_bodies()):
+            found.append(f"{why} steps no rigid bodies, and the model has {model.body_count}")
+            needed.append("integrator='euler'")
+        if rough and (why := self._no_friction()):
+            found.append(f"{why} has no friction and no restitution, and contacts of {rough} have")
+            needed = ["order='colored'", "integrator='euler'"]
+        if model.contact is not None and (why := self._no_friction()):
+            found.append(
+                f"{why} has no contact of surfaces with themselves, and {', '.join(model.contact.labels)} has it"
+            )
+            needed = ["order='colored'", "integrator='euler'"]
+        if found:
+            settings = " and ".join(needed)
+            in_scene = " and ".join(f"`{text.replace('=', ': ').replace(chr(39), '')}`" for text in needed)
+            raise SolverError(f"{'; '.join(found)}; use SolverXPBD with {settings}", f"Choose `xpbd` with {in_scene}")
 
     def _no_bodies(self) -> str:
         """What of this solver steps no rigid bodies; "" where it does."""
@@ -161,8 +187,10 @@ class Solver:
         self._face_drag = FaceDrag(model) if model.in_wind else None
         self._integrator = self._make_integrator()
         self._bodies = BodyStep(model)
+        self._contacts: Contacts | None = None
         soft = model.constraint_sets.get("attachment")
-        self._target = zeros(1, vector(3, real), model.device, grad) if soft is None else soft.parameters["target"]
+        none = [zeros(1, kind, model.device, grad) for kind in (vector(3, real), real)]
+        self._held = none if soft is None else [soft.parameters[name] for name in _OF_ATTACHMENTS]
 
     def _make_integrator(self) -> Integrator:
         """How a step begins and ends."""
@@ -179,7 +207,7 @@ class Solver:
         made.model = self.model.bound()
         soft = made.model.constraint_sets.get("attachment")
         if soft is not None:
-            soft.parameters["target"] = zeros_like(soft.parameters["target"])
+            soft.parameters.update({name: zeros_like(soft.parameters[name]) for name in _OF_ATTACHMENTS})
         made._own_scratch()
         return made
 
@@ -207,17 +235,18 @@ class Solver:
                 *b.set.placing.values(),
                 *b.set.surface.values(),
             )
-            if a is not None and not (a is self._target and self._prescribes)
+            if a is not None and not (any(a is held for held in self._held) and self._prescribes)
         ]
         air = [] if self._face_drag is None else self._face_drag.inputs
-        return [*self.model.arrays.values(), self.model.gravity, *air, *sets]
+        own = [] if self.model.contact is None else self.model.contact.arrays
+        return [*self.model.arrays.values(), self.model.gravity, *air, *sets, *own]
 
     @property
     def scratch(self) -> list[array]:
         """Arrays that every step writes before it reads them."""
         air = [] if self._face_drag is None else self._face_drag.scratch
         own = [*self._integrator.scratch, *self._bodies.scratch, *self._drives.scratch]
-        return [*(b.multiplier for b in self.batches), self._target, *air, *own]
+        return [*(b.multiplier for b in self.batches), *self._held, *air, *own]
 
     @property
     def history(self) -> tuple[Field, ...]:
@@ -262,19 +291,45 @@ class Solver:
     def step(
         self, state_in: State, state_out: State, control: Control | None, contacts: Contacts | None, dt: float
     ) -> None:
-        """One step of `dt` seconds from `state_in` (never written) to `state_out`."""
+        """One step of `dt` seconds from `state_in` (never written) to `state_out`.
+
+        contacts: what `model.collide` has found; None: the step looks for pairs of surfaces itself.  Raises
+        ContactError where a pair may have been missed; in a graph that is being captured nobody looks.
+        """
         self._check_step(state_in, state_out, dt)
         self._ready()
         self.model.refresh()
         for state in (state_in, state_out):
             state.carry(self.history)
-        self._advance(self._substep(state_in, state_out, control, dt))
+        pairs = self._pairs(contacts, state_in, dt)
+        self._advance(replace(self._substep(state_in, state_out, control, dt), pairs=pairs))
+        if pairs is not None and capturing() is None:
+            pairs.refuse_incomplete()
+
+    def _pairs(self, contacts: Contacts | None, before: State, dt: float) -> PairLists | None:
+        if self.model.contact is None:
+            return None
+        if contacts is None or contacts.pairs is None:
+            contacts = self.model.collide(before, self._contacts, dt)
+            self._contacts = contacts
+        assert contacts is not None
+        return contacts.pairs
 
     def locate_nonfinite(self, before: State, after: State, control: Control | None, dt: float) -> str:
         """Takes the step from `before` again, into `after`, and says which position or pose first became non-finite."""
         blame = Blame(self.model, self._bodies, before, dt)
-        self._advance(self._substep(before, after, control, dt, blame.look))
+        pairs = self._pairs(None, before, dt)
+        self._advance(replace(self._substep(before, after, control, dt, blame.look), pairs=pairs))
         return blame.found or "in no single projection"
+
+    def watched_step(
+        self, before: State, after: State, pairs: PairLists | None, dt: float, watch: Watch, ahead: Ahead
+    ) -> None:
+        """A step of a solver that has begun, told to `watch` and `ahead`."""
+        self._check_step(before, after, dt)
+        for state in (before, after):
+            state.carry(self.history)
+        self._advance(replace(self._substep(before, after, None, dt, watch, ahead), pairs=pairs))
 
     def _advance(self, s: Substep) -> None:
         """Takes the step."""
@@ -293,6 +348,10 @@ class Solver:
                 inputs = [batch.set.points, batch.parameters_in(before), *start, s.dt]
                 launch(evolution, batch.set.count, inputs, [after])
         self._integrator.predict(before, s.dt)
+        if model.push_point.size:
+            forces = [model.push_point, model.push_load, model.push_share, model.push_offset, model.push_time]
+            step = [model.push_force, before.clock, s.dt, s.effective_dt, model.particle_inv_mass]
+            launch(self._kernels.push, model.push_point.size, [*forces, *step], [s.particle])
         self._bodies.predict(before, self._drives.push(before, s.control), s.dt, s.motion)
         self._drives.aim(before, s.control, s.dt)
         if self._face_drag is not None:
@@ -301,8 +360,8 @@ class Solver:
         if self._prescribes:
             held = [model.attachment_point, model.attachment_anchor, model.attachment_group, model.attachment_slot]
             moved = [model.motion_offset, model.motion_kind, s.motion, model.motion_a, model.motion_b]
-            inputs = [*held, *moved, before.clock, s.dt, s.reference]
-            launch(self._kernels.prescribe, self._prescribes, inputs, [s.particle, self._target])
+            inputs = [*held, *moved, self._tracks, model.release_time, before.clock, s.dt, s.reference]
+            launch(self._kernels.prescribe, self._prescribes, inputs, [s.particle, *self._held])
         s.watch(s.particle, None, None)
 
     def _warm_start(
@@ -342,12 +401,17 @@ class Solver:
         self._bodies.finish(s.before, s.after, s.dt)
 
     def _substep(
-        self, before: State, after: State, control: Control | None, dt: float, watch: Watch = _unwatched
+        self,
+        before: State,
+        after: State,
+        control: Control | None,
+        dt: float,
+        watch: Watch = _unwatched,
+        ahead: Ahead = _unforeseen,
     ) -> Substep:
-        i = self._integrator
-        return Substep(
-            before, after, self._motion(control), dt, i.effective(dt), i.reference(before), i.particle, watch, control
-        )
+        i, motion = self._integrator, self._motion(control)
+        at = i.effective(dt), i.reference(before), i.particle
+        return Substep(before, after, motion, dt, *at, watch, control, ahead)
 
     def _motion(self, control: Control | None) -> array:
         return self.model.motion_vector if control is None else control.motion_vector

@@ -44,7 +44,7 @@ from sim.model.model import Model
 from sim.model.state import State
 from sim.solvers.batch import ConstraintBatch
 from sim.solvers.integrators import BODY_LOW
-from sim.solvers.step_kernels import progress, step_kernels, two_sum
+from sim.solvers.step_kernels import followed, progress, step_kernels, track_struct, tracks_of, two_sum
 
 FIXED_POINT = 2
 """Iterations for the angular velocity at the midpoint: each gains a factor of h omega."""
@@ -63,6 +63,8 @@ def body_kernels(real: Scalar) -> tuple[Kernel, Kernel, Kernel]:
         for _ in static(range(FIXED_POINT)):
             omega = in_world(exponential((0.5 * h) * omega) * q, inv_inertia, L)
         return omega
+
+    Tracks = track_struct(real)
 
     @kernel
     def predict_bodies(
@@ -140,6 +142,7 @@ def body_kernels(real: Scalar) -> tuple[Kernel, Kernel, Kernel]:
         motion: array[vec3],
         a: array[real],
         b: array[real],
+        tracks: Tracks,
         clock: array[float64],
         dt: float64,
         anchor: array[frame],
@@ -151,7 +154,9 @@ def body_kernels(real: Scalar) -> tuple[Kernel, Kernel, Kernel]:
     ):
         k = tid()
         i = body[k]
-        place, angle, before = vec3d(anchor[i].p), vec3d(), vec3d()
+        move, angle = followed(tracks, group[k], clock[0] + dt)
+        _, before = followed(tracks, group[k], clock[0])
+        place = vec3d(anchor[i].p) + move
         for m in range(offset[group[k]], offset[group[k] + 1]):
             d, begin, end = vec3d(motion[m]), float64(a[m]), float64(b[m])
             if kind[m] >= TURN:
@@ -191,6 +196,7 @@ class BodyStep:
         self.scratch = [x, q, self.momentum, *self.moving]
         self.history: tuple[Field, ...] = (BODY_LOW,) if real is float32 and n else ()
         self._none = zeros(1, vec3, model.device)
+        self._tracks = tracks_of(model)
 
     @property
     def moving(self) -> list[array]:
@@ -209,7 +215,7 @@ class BodyStep:
         if model.motion_body.size:
             moved = [model.motion_body, model.motion_body_group, model.motion_offset, model.motion_kind, motion]
             poses = [model.body_q, before.body_q, model.body_com, self.start.q]
-            inputs = [*moved, model.motion_a, model.motion_b, before.clock, dt, *poses]
+            inputs = [*moved, model.motion_a, model.motion_b, self._tracks, before.clock, dt, *poses]
             launch(body_kernels(model.dtype)[2], model.motion_body.size, inputs, [self.dx, self.turn])
 
     def finish(self, before: State, after: State, dt: float) -> None:

@@ -66,7 +66,8 @@ def step_residuals(solver: Solver, after: State, dt: float) -> dict[str, StepRes
         return {
             batch.set.name: _residual(solver, batch, after, solved)
             for batch in solver.batches
-            if batch.set.constraint.internal and batch.set.count and batch.set.slots.only_particles
+            if batch.set.constraint.internal and not batch.set.constraint.unilateral
+            if batch.set.count and batch.set.slots.only_particles
         }
 
 

@@ -7,17 +7,25 @@ See `integrators` for what they do.  `particle`: see `sim.constraints.particles`
 # mypy: ignore-errors
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from sim.constraints.particles import particle_layout
 from sim.core.lang.constants import pi
 from sim.core.lang.frontend.builtins import cos, stop_gradient, tid
 from sim.core.lang.frontend.function import func
+from sim.core.lang.library.quaternion import quat_from_rotation_vector, quat_rotate
 from sim.core.lang.library.scalar import clamp
+from sim.core.lang.library.search import lower_bound
 from sim.core.lang.library.vector import length
-from sim.core.lang.types import Scalar, float32, float64, vector
+from sim.core.lang.memoize import memoize
+from sim.core.lang.types import Scalar, Struct, array_type, float32, float64, int32, vector
 from sim.core.runtime.arrays.array import array, array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.model.build.motions import MOVE_SMOOTH, SWING
+from sim.model.model import Model
+
+vec3_64 = vector(3, float64)
+_TRACK_VALUES = ("move", "turn", "move_rate", "turn_rate")
 
 
 @dataclass(frozen=True)
@@ -31,6 +39,7 @@ class StepKernels:
     extrapolate: Kernel
     prescribe: Kernel
     correct: Kernel
+    push: Kernel
 
 
 @func
@@ -61,10 +70,50 @@ def progress(kind: int, a: float64, b: float64, time: float64):
     return s
 
 
+@memoize
+def track_struct(real: Scalar) -> Struct:
+    """The recordings of a model, as kernels take them: its arrays `track_...`."""
+    kinds = {"offset": int32, "time": float64} | dict.fromkeys(("about", *_TRACK_VALUES), vector(3, real))
+    return Struct("tracks", {name: array_type(kind) for name, kind in kinds.items()})
+
+
+def tracks_of(model: Model) -> Any:
+    """Those of a model."""
+    tracks = track_struct(model.dtype)()
+    for name in ("offset", "time", "about", *_TRACK_VALUES):
+        setattr(tracks, name, getattr(model, f"track_{name}"))
+    return tracks
+
+
+@func
+def spline(y0, v0, y1, v1, h, s):
+    """The cubic polynomial with the values y0, y1 and the derivatives v0, v1 at the ends of a piece of length h."""
+    rise, bend = y1 - y0, s * (1.0 - s)
+    return y0 + (s * s * (3.0 - 2.0 * s)) * rise + (h * bend) * ((1.0 - s) * v0 - s * v1)
+
+
+@func
+def followed(tracks, group: int, time: float64):
+    """How far a recording has moved its place at a time, and its rotation vector about it; zero without one."""
+    move, turn = vec3_64(), vec3_64()
+    first, end = tracks.offset[group], tracks.offset[group + 1]
+    if end > first:
+        k = max(lower_bound(tracks.time, first, end, time) - 1, first)
+        n = min(k + 1, end - 1)
+        h = tracks.time[n] - tracks.time[k]
+        s = clamp((time - tracks.time[k]) / max(h, 1e-300), float64(0.0), float64(1.0))
+        m0, m1 = vec3_64(tracks.move[k]), vec3_64(tracks.move[n])
+        t0, t1 = vec3_64(tracks.turn[k]), vec3_64(tracks.turn[n])
+        move = spline(m0, vec3_64(tracks.move_rate[k]), m1, vec3_64(tracks.move_rate[n]), h, s)
+        turn = spline(t0, vec3_64(tracks.turn_rate[k]), t1, vec3_64(tracks.turn_rate[n]), h, s)
+    return move, turn
+
+
 @cache
 def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
     """The kernels for float32 or float64, with or without drag."""
     vec3, vec3d, compensated, layout = vector(3, real), vector(3, float64), real is float32, particle_layout(real)
+    Tracks = track_struct(real)
     particle_type, at_start, moved_by = layout.type(real), layout.at_start, layout.moved_by
     position, displacement = layout.position, layout.displacement
 
@@ -163,15 +212,22 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
         displacement: array[vec3],
         a: array[real],
         b: array[real],
+        tracks: Tracks,
+        release: array[float64],
         clock: array[float64],
         dt: float64,
         x_ref: array[vec3],
         particle: array[particle_type],
         target: array[vec3],
+        hold: array[real],
     ):
         k = tid()
         time = clock[0] + dt
         place = vec3d(anchor[k])
+        if tracks.offset[group[k] + 1] > tracks.offset[group[k]]:
+            move, turn = followed(tracks, group[k], time)
+            about = vec3d(tracks.about[group[k]])
+            place = about + move + quat_rotate(quat_from_rotation_vector(turn), place - about)
         for m in range(offset[group[k]], offset[group[k] + 1]):
             place += vec3d(displacement[m]) * progress(kind[m], float64(a[m]), float64(b[m]), time)
         if slot[k] < 0:
@@ -179,6 +235,7 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
             particle[p] = at_start(x_ref[p], vec3(place - vec3d(x_ref[p])))
         else:
             target[slot[k]] = vec3(place)
+            hold[slot[k]] = real(0.0) if time - 1e-6 * dt > release[group[k]] else real(1.0)
 
     @kernel
     def finish(
@@ -256,7 +313,30 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
         i = tid()
         particle[i] += moved_by(correction[i])
 
-    return StepKernels(predict, finish, predict_bdf2, finish_bdf2, extrapolate, prescribe, correct)
+    @kernel
+    def push(
+        point: array[int],
+        load: array[int],
+        share: array[real],
+        offset: array[int],
+        times: array[float64],
+        force: array[vec3],
+        clock: array[float64],
+        dt: float64,
+        effective: real,
+        w: array[real],
+        particle: array[particle_type],
+    ):
+        k = tid()
+        p, first, end, time = point[k], offset[load[k]], offset[load[k] + 1], clock[0] + dt
+        i = max(lower_bound(times, first, end, time) - 1, first)
+        j = min(i + 1, end - 1)
+        s = real(clamp((time - times[i]) / max(times[j] - times[i], 1e-300), float64(0.0), float64(1.0)))
+        f = share[k] * (force[i] + s * (force[j] - force[i]))
+        particle[p] += moved_by((effective * effective * w[p]) * f)
+
+    push.race_free = True  # every point is pushed once
+    return StepKernels(predict, finish, predict_bdf2, finish_bdf2, extrapolate, prescribe, correct, push)
 
 
 @cache

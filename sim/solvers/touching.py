@@ -10,17 +10,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sim.constraints.contact.boxes import contact_corner, contact_edges, make_choice
 from sim.constraints.contact.impact import make_impact
 from sim.constraints.contact.projection import make_contact_projection, make_rebound
+from sim.constraints.contact.resting import make_contact_end, make_contact_start
 from sim.constraints.contact.surface import impact_struct, surface_struct
 from sim.core.lang.types import vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.launch.launch import launch
+from sim.model.fields import Field
 from sim.model.model import Model
 from sim.model.state import State
 from sim.solvers.batch import ConstraintBatch, Rows
 from sim.solvers.bodies import BodyStep
+
+CHOSEN = {contact_corner: ("face",), contact_edges: ("edge", "other_edge")}
+"""Parameters that every step chooses."""
+STACKED = 4
+"""Sweeps over velocities for one over positions, where bodies touch bodies."""
+
+
+def pressed(batch: ConstraintBatch) -> str:
+    """The name of a field of states."""
+    return f"{batch.set.name}.pressed"
 
 
 @dataclass(eq=False)
@@ -33,6 +46,11 @@ class Touching:
     impacts: Any
     along: array
     late: array
+
+    @property
+    def chosen(self) -> list[array]:
+        """Parameters that a step chooses."""
+        return [getattr(self.batch.parameters, name) for name in CHOSEN.get(self.batch.set.constraint, ())]
 
 
 @dataclass(eq=False)
@@ -53,8 +71,10 @@ class FrictionStep:
             for name, values in batch.set.surface.items():
                 setattr(surface, name, values)
             n, grad = batch.set.count, model.requires_grad
-            for name, kind in (("target", real), ("rebound", real), ("before", vector(3, real))):
+            for name, kind in (("target", real), ("rebound", real), ("rests", real), ("before", vector(3, real))):
                 setattr(impacts, name, zeros(n, kind, model.device, grad))
+            for name in CHOSEN.get(batch.set.constraint, ()):  # integers: without a gradient
+                setattr(batch.parameters, name, zeros(n, vector(3, real), model.device))
             along, late = (zeros(n, kind, model.device, grad) for kind in (vector(3, real), real))
             self.touching[batch.set.name] = Touching(batch, surface, impacts, along, late)
 
@@ -64,7 +84,15 @@ class FrictionStep:
         return [
             a
             for t in self.touching.values()
-            for a in (t.impacts.target, t.impacts.rebound, t.impacts.before, t.along, t.late)
+            for a in (
+                t.impacts.target,
+                t.impacts.rebound,
+                t.impacts.rests,
+                t.impacts.before,
+                t.along,
+                t.late,
+                *t.chosen,
+            )
         ]
 
     def find_impacts(self, before: State, reference: array, particle: array, dt: float) -> None:
@@ -72,9 +100,56 @@ class FrictionStep:
         bodies, model = self.bodies, self.model
         for t in self.touching.values():
             made = t.batch.set
+            if made.constraint in CHOSEN:
+                inputs = [made.points, t.batch.placing, bodies.start, particle, bodies.dx, bodies.turn]
+                launch(make_choice(made.constraint, made.slots, model.dtype), made.count, inputs, [t.batch.parameters])
             moving = [reference, before.particle_qd, bodies.start, before.body_qd, model.gravity, dt]
             inputs = [*self._declared(t), *moving, particle, bodies.dx, bodies.turn]
             launch(make_impact(made.constraint, made.slots, model.dtype), made.count, inputs, [t.impacts])
+
+    @property
+    def pressing(self) -> list[Touching]:
+        """The contacts whose forces a step begins with: those of bodies, which are held by several at once.  Without
+        them a box that stands on four corners is pushed up by one after the other, and creeps."""
+        return [t for t in self.touching.values() if t.batch.set.slots.bodies]
+
+    @property
+    def sweeps(self) -> int:
+        """How often velocities are swept for every sweep over positions: what stands on something else rattles where
+        those that one contact leaves behind reach the others."""
+        stacked = any(len(t.batch.set.slots.bodies) > 1 for t in self.touching.values())
+        return STACKED if stacked else 1
+
+    @property
+    def history(self) -> tuple[Field, ...]:
+        """The normal forces that contacts end a step with."""
+        return tuple(
+            Field(pressed(t.batch), (t.batch.set.count,), "real", "N", "normal forces of contacts")
+            for t in self.pressing
+        )
+
+    def start(
+        self,
+        batch: ConstraintBatch,
+        rows: Rows,
+        wide: bool,
+        before: State,
+        reference: array,
+        particle: array,
+        dt: float,
+    ) -> None:
+        """Contacts that share no mover push as they did at the end of the last step."""
+        made, bodies, t = batch.set, self.bodies, self.touching[batch.set.name]
+        kernel = make_contact_start(made.constraint, made.slots, self.model.dtype, wide)
+        read = [made.points, batch.placing, batch.parameters, before.history[pressed(batch)]]
+        inputs = [rows.begin, *read, self.model.particle_inv_mass, reference, bodies.start, dt]
+        launch(kernel, rows.count, inputs, [particle, *bodies.moving, batch.multiplier, t.along])
+
+    def end(self, after: State, dt: float) -> None:
+        """Keeps the forces of contacts for the next step."""
+        for t in self.pressing:
+            kernel, inputs = make_contact_end(self.model.dtype), [t.batch.multiplier, t.impacts.rests, dt]
+            launch(kernel, t.batch.set.count, inputs, [after.history[pressed(t.batch)]])
 
     def project(
         self, batch: ConstraintBatch, rows: Rows, wide: bool, first: bool, reference: array, particle: array, dt: float

@@ -21,6 +21,7 @@ from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.launch.kernel import Kernel
 from sim.core.runtime.launch.launch import launch
+from sim.model.fields import Field
 from sim.schema.containers import List
 from sim.schema.kinds import Choice, Int, Text
 from sim.schema.reading import SchemaLine
@@ -30,6 +31,7 @@ from sim.solvers.bodies import MassSplitting
 from sim.solvers.direct.system import direct_rows, direct_systems
 from sim.solvers.integrators import INTEGRATORS, Integrator
 from sim.solvers.mechanisms.rank import refuse_dependent
+from sim.solvers.self_contact import SelfContactStep
 from sim.solvers.touching import FrictionStep
 
 WIDE = 32
@@ -157,7 +159,8 @@ class SolverXPBD(Solver, key="xpbd"):
         self._split = MassSplitting(model, self.batches, self._bodies) if self.order == "jacobi" else None
         direct = direct_rows(self.batches, self.direct)
         refuse_dependent(model, self.direct)
-        self._friction = FrictionStep(model, self._bodies, self.batches)
+        self.friction = FrictionStep(model, self._bodies, self.batches)
+        self._surfaces = None if model.contact is None else SelfContactStep(model, model.contact, self.iterations > 1)
         self._direct = direct_systems(model, self.batches, direct, self.begins)
         self._swept = {b.set.name: list(b.colors_without(rows)) for b, rows in zip(self.batches, direct, strict=True)}
         self._soft = {
@@ -180,12 +183,24 @@ class SolverXPBD(Solver, key="xpbd"):
     def _make_integrator(self) -> Integrator:
         return INTEGRATORS[self.integrator](self.model)
 
+    def multipliers(self, constraint: str) -> array:
+        """As of any solver; of `contact` those of pairs of surfaces, by row of their lists: 0 where one is open."""
+        if constraint == "contact" and self._surfaces is not None:
+            return self._surfaces.multiplier
+        return super().multipliers(constraint)
+
+    @property
+    def history(self) -> tuple[Field, ...]:
+        """Fields that this solver adds to the states that it steps."""
+        return (*super().history, *self.friction.history)
+
     @property
     def scratch(self) -> list[array]:
         """Arrays that every step writes before it reads them."""
         direct = [a for system in self._direct for a in system.scratch]
         averaged = [] if self._split is None else self._split.scratch
-        return [*super().scratch, *self._friction.scratch, *self._soft.values(), *averaged, *direct]
+        surfaces = [] if self._surfaces is None else self._surfaces.scratch
+        return [*super().scratch, *self.friction.scratch, *self._soft.values(), *averaged, *direct, *surfaces]
 
     def swept_count(self, batch: ConstraintBatch) -> int:
         """How many constraints of a batch are swept, not solved directly."""
@@ -213,13 +228,17 @@ class SolverXPBD(Solver, key="xpbd"):
         self._predict(s)  # lines 1 to 3
         if self._split is not None:
             self._split.begin()
-        self._friction.find_impacts(s.before, s.reference, s.particle, s.dt)
+        self.friction.find_impacts(s.before, s.reference, s.particle, s.dt)
         for batch in self.batches:  # line 4, where multipliers do not begin at zero
             if self._is_warm(batch):
                 bound = self._bound(batch, s)
                 for rows in self._swept[batch.set.name]:
                     kernel = self._warm_starts[batch.set.name, rows.disjoint]
                     self._warm_start(kernel, batch, rows, s, self._sharing[batch.set.name], bound)
+        for t in self.friction.pressing:  # contacts begin with the forces that the last step ended with
+            for rows in self._swept[t.batch.set.name]:
+                disjoint = rows.disjoint and rows.count >= WIDE
+                self.friction.start(t.batch, rows, disjoint, s.before, s.reference, s.particle, s.dt)
         for iteration in range(self.iterations):  # lines 5 to 13
             if self._split is None:
                 launches = [(batch, rows) for batch in self.batches for rows in self._swept[batch.set.name]]
@@ -228,22 +247,29 @@ class SolverXPBD(Solver, key="xpbd"):
                     self._project(batch, rows, iteration, s)
                 for system in self._direct:
                     system.project(s, self._bodies, self._constraint_data, iteration == 0)
+                if self._surfaces is not None and s.pairs is not None:
+                    self._surfaces.project(s.pairs, s.reference, s.particle, iteration == 0)
+                    s.watch(s.particle, None, None)
             else:
                 self._split.clear()
                 for batch in self.batches:
                     self._project(batch, batch.all_at_once, iteration, s)
                 self._split.apply(s.particle)
+        self.friction.end(s.after, s.dt)
+        if self._surfaces is not None and s.pairs is not None:
+            self._surfaces.measure(s.pairs, s.reference, s.particle)
         self._finish(s)  # lines 15 and 16
         self._rebound(s)
 
     def _rebound(self, s: Substep) -> None:
         """The velocities of what contacts with friction or restitution have pushed."""
-        touching = [t.batch for t in self._friction.touching.values()]
+        touching = [t.batch for t in self.friction.touching.values()]
         launches = [(batch, rows) for batch in touching for rows in batch.colors]
-        for iteration in range(self.iterations):
+        for iteration in range(self.iterations * self.friction.sweeps):
             for batch, rows in reversed(launches) if iteration % 2 == 1 else launches:
                 disjoint = rows.disjoint and rows.count >= WIDE
-                self._friction.rebound(batch, rows, disjoint, iteration == 0, s.after, s.particle, s.dt)
+                s.ahead(s, batch, rows, iteration, True)
+                self.friction.rebound(batch, rows, disjoint, iteration == 0, s.after, s.particle, s.dt)
 
     def _bound(self, batch: ConstraintBatch, s: Substep) -> array:
         """The softness of the leading part of the material of these constraints, for each; see `leading_parts`."""
@@ -265,9 +291,11 @@ class SolverXPBD(Solver, key="xpbd"):
         """Lines 6 to 10: eq. 18 for d lambda, eq. 17 for d x."""
         correction = self._no_correction if self._split is None else self._split.correction
         first = iteration == 0 and not self._is_warm(batch)  # then the multipliers are zero, and not read
+        s.ahead(s, batch, rows, iteration, False)
         if batch.set.surface:
             disjoint = rows.disjoint and rows.count >= WIDE
-            self._friction.project(batch, rows, disjoint, first, s.reference, s.particle, s.dt)
+            first = first and not batch.set.slots.bodies
+            self.friction.project(batch, rows, disjoint, first, s.reference, s.particle, s.dt)
             s.watch(s.particle, batch, rows)
             return
         if batch.set.name in self._on_slots:

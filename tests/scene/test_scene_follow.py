@@ -1,4 +1,4 @@
-"""`body.follow`: a held body goes as markers on it were recorded, at another rate than the steps."""
+"""`motion: {follow: ...}`: bodies and attached points go as markers were recorded, at another rate than the steps."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ objects:
     body:
       mass: 0
       sites: {a: [0.02, 0, 0], b: [0, 0.03, 0.01], c: [-0.01, -0.02, 0]}
-      follow: {file: hand.csv, unit: mm, axes: [x, z, -y], markers: [a, b, c], start: 0.5}
+      motion: {follow: {file: hand.csv, unit: mm, axes: [x, z, -y], markers: [a, b, c], start: 0.5}}
   ball: {body: {mass: 0.1, inertia: [1e-5, 1e-5, 1e-5]}, position: [0.3, -0.1, 0]}
 markers:
   dots: {on: hand, where: {all: true}}
@@ -46,32 +46,141 @@ def record(folder, rate: float, labels=("a", "b", "c"), gaps=()) -> None:
     write_recording(folder / "hand.csv", take=recording)
 
 
-def sites(folder, rate: float, **more) -> tuple[np.ndarray, np.ndarray]:
+def sites(folder, rate: float, scene: str = SCENE, **more) -> tuple[np.ndarray, np.ndarray]:
     record(folder, rate, **more)
-    problem = sim.load_scene(write_scene(folder, SCENE)).build()
+    problem = sim.load_scene(write_scene(folder, scene)).build()
     e = problem.experiments[0]
     found = problem.simulate([])[e.name].positions
     return problem.markers["dots"].at(found), place(e.schedule.times)
 
 
 def test_a_hand_goes_as_recorded(tmp_path):
-    """At the samples exactly; between them to second order of their distance."""
-    found, wanted = sites(tmp_path, 40.0, gaps=(3,))
+    """At the samples exactly; between them to fourth order of their distance."""
+    found, wanted = sites(tmp_path, 40.0)
+    assert np.abs(found - wanted).max() < 1e-12  # frame k is sample k + 1
+    off = [np.abs(np.subtract(*sites(tmp_path, rate))).max() for rate in (35.0, 70.0, 140.0)]
+    assert off[0] < 2e-4 and off[1] < off[0] / 11 and off[2] < off[1] / 11, off
+
+
+def test_gaps_are_refused_unless_they_are_bridged(tmp_path):
+    with pytest.raises(SceneError, match="1 of 18 frames miss a marker, the longest gap lasts 0.05 s"):
+        sites(tmp_path, 40.0, gaps=(3,))
+    with pytest.raises(SceneError, match="2 of 18 frames miss a marker, the longest gap lasts 0.075 s"):
+        sites(tmp_path, 40.0, SCENE.replace("start: 0.5", "start: 0.5, bridge: 60 ms"), gaps=(3, 4))
+    found, wanted = sites(tmp_path, 40.0, SCENE.replace("start: 0.5", "start: 0.5, bridge: 60 ms"), gaps=(3,))
     off = np.abs(found - wanted).max(axis=(1, 2))
-    assert off[[0, 1, 3, 4, 15]].max() < 1e-7 < off[2] < 1e-3  # frame k is sample k + 1; the fourth has a gap
-    found, wanted = sites(tmp_path, 55.0)
-    rough = np.abs(found - wanted).max()
-    found, wanted = sites(tmp_path, 110.0)
-    assert rough < 1e-3 and np.abs(found - wanted).max() < 0.5 * rough
+    assert off[[0, 1, 3, 4, 15]].max() < 1e-12 < off[2] < 1e-3
+    sites(tmp_path, 40.0, gaps=(19, 20))  # behind the end
+
+
+CLAMP = """\
+format: 2
+name: clamp
+time: {duration: 0.3, fps: 100, substeps: 3}
+objects:
+  sheet:
+    cloth:
+      grid: {size: [0.2, 0.2], cells: [4, 4]}
+      density: 0.2 kg/m^2
+      material: {distance: {compliance: 1e-5}, bend: {compliance: 1000}}
+attachments:
+  clamp:
+    on: sheet
+    where: {y: [0.14, 1]}
+    motion: MOTION
+markers:
+  held: {on: sheet, where: {y: [0.14, 1]}}
+  free: {on: sheet, farthest: 5}
+solver: {xpbd: {iterations: 4}}
+"""
+
+
+def clamped(folder, motion: str) -> dict[str, np.ndarray]:
+    """Markers -> places from t = 0 on."""
+    problem = sim.load_scene(write_scene(folder, CLAMP.replace("MOTION", motion))).build()
+    (found,) = problem.simulate([]).values()
+    times = np.concatenate([[0.0], found.times])
+    out = {n: np.concatenate([m.at(found.start)[None], m.at(found.positions)]) for n, m in problem.markers.items()}
+    write_recording(folder / "run.npz", held=Recording(out["held"], times))
+    return out
+
+
+def test_a_clamp_replayed_from_a_run_s_own_recording_gives_the_other_markers(tmp_path):
+    """Three steps for each frame that was recorded: what lies between is the spline's."""
+    first = clamped(tmp_path, "{swing: [0, 0.06, 0.02], frequency: 2.5 Hz}")
+    again = clamped(tmp_path, "{follow: {file: run.npz, key: held}}")
+    assert np.ptp(first["free"], axis=0).max() > 0.05
+    assert np.abs(again["held"] - first["held"]).max() < 1e-12 and np.abs(again["free"] - first["free"]).max() < 1e-6
+    one = clamped(tmp_path, "[{follow: {file: run.npz, markers: ['3']}}, {move: [0, 0, 0.1], end: 1}]")
+    assert np.abs(one["held"] - first["held"])[-1].max() > 0.02  # motions are added up
+    with pytest.raises(SceneError, match="the recording ends at 0.3 s, the simulation at 0.5 s"):
+        write_scene(tmp_path, CLAMP.replace("MOTION", "{follow: {file: run.npz}}"))
+        sim.load_scene(tmp_path / "scene.yaml", ["time.duration=0.5"]).build()
+
+
+def test_points_are_let_go(tmp_path):
+    """A clamp that lets go after 0.1 s: all of the sheet falls from then on."""
+    soft = "{swing: [0, 0.06, 0.02], frequency: 2.5 Hz}\n    compliance: 1e-7 m/N"
+    held, let_go = clamped(tmp_path, soft), clamped(tmp_path, f"{soft}\n    release: 0.1 s")
+    np.testing.assert_array_equal(held["held"][:11], let_go["held"][:11])
+    fallen = (held["held"] - let_go["held"])[-1, :, 1]
+    assert 0.1 < fallen.min() and fallen.max() < 0.5 * 9.81 * 0.2**2 + 0.2
+    with pytest.raises(SceneError, match="compliance 0, cannot be let go.*\n.*\n.*\n.*compliance: 1e-7"):
+        clamped(tmp_path, "{swing: [0, 1, 0], frequency: 1}\n    release: 0.1 s")
+
+
+def test_attached_points_turn_with_markers(tmp_path):
+    """Those of the clamp are where the hand takes them, and the gradient by their offset turns with it."""
+    record(tmp_path, 40.0)
+    motion = "{follow: {file: hand.csv, unit: mm, axes: [x, z, -y], start: 0.5}}"
+    found = clamped(tmp_path, motion)["held"]
+    turn = place(np.array([0.3])) - place(np.array([0.3])).mean(axis=1, keepdims=True)
+    start = place(np.array([0.0])) - place(np.array([0.0])).mean(axis=1, keepdims=True)
+    u, _, vt = np.linalg.svd(turn[0].T @ start[0])
+    rotation = u @ np.diag([1, 1, np.linalg.det(u @ vt)]) @ vt
+    middle = place(np.array([0.0, 0.3])).mean(axis=1)
+    assert np.linalg.norm(rotation - np.eye(3)) > 1.0
+    np.testing.assert_allclose(found[-1], (found[0] - middle[0]) @ rotation.T + middle[1], atol=1e-7)
 
 
 @pytest.mark.parametrize("change, what", [
     (("markers: [a, b, c]", "markers: [a, b]"), "two markers tell no rotation"),
     (("start: 0.5", "start: frame 3"), "not all markers are seen at t = 0"),
     (("axes: [x, z, -y]", "axes: [x, z, y]"), "mirror image"),
+    (("motion: {follow: ", "motion: {swing: [1, 0, 0], follow: "), "exclude each other|one of"),
     (("mass: 0\n", "mass: 1\n      inertia: [1, 1, 1]\n"), "moves by itself|held"),
 ])  # fmt: skip
 def test_what_cannot_be_followed(tmp_path, change, what):
-    record(tmp_path, 40.0, gaps=(3,))
+    record(tmp_path, 40.0, gaps=(3,) if "frame 3" in change[1] else ())
     with pytest.raises(SceneError, match=what):
         sim.load_scene(write_scene(tmp_path, SCENE.replace(*change))).build()
+
+
+PULLED = """\
+format: 2
+name: pulled
+time: {duration: 0.2, fps: 50, substeps: 4}
+world: {gravity: [0, 0, 0]}
+objects:
+  rope: {chain: {from: [0, 0, 0], to: [1, 0, 0], points: 3, mass: 3 kg, material: {distance: {compliance: 1e-2}}}}
+loads:
+  pull: {on: rope, where: {all: true}, force: {file: force.csv, FORCE}}
+"""
+
+
+def test_a_recorded_force_pulls(tmp_path):
+    """3 N/s on 3 kg, in kilonewtons and with z up in the file: all points move by t^3 / 6, as Euler's method has it."""
+    times = np.array([-0.1, 0.1, 0.3])
+    rows = [f"{t},0,0,{3e-3 * t},1,1,1" for t in times]
+    (tmp_path / "force.csv").write_text("\n".join(["time,hand.x,hand.y,hand.z,foot.x,foot.y,foot.z", *rows]))
+
+    def pulled(force):
+        problem = sim.load_scene(write_scene(tmp_path, PULLED.replace("FORCE", force))).build()
+        return next(iter(problem.simulate([]).values())).positions
+
+    found, n, dt = pulled("unit: kN, up: z, markers: [hand]"), 4 * np.arange(1, 11), 0.005
+    np.testing.assert_allclose(found[:, :, 1], np.tile((dt**3 * n * (n + 1) * (n + 2) / 6)[:, None], 3), rtol=1e-9)
+    with pytest.raises(SceneError, match="the file has 2 forces: hand, foot"):
+        pulled("up: z")
+    with pytest.raises(SceneError, match="not a unit of a force"):
+        pulled("unit: mm")

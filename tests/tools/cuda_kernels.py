@@ -79,14 +79,19 @@ LARGE = (
     "project_neo_hookean_first_own", "project_stvk_next_own", "project_viscoelastic_first_own",
     "project_deviatoric_first_own",
     "project_cell_volume_next_own", "push_neo_hookean", "softness_deviatoric",
+    "project_contact_point_triangle_next_own", "project_contact_edge_edge_first_own",
     "warm_start_bounded_cell_volume", "force_stvk", "energy_stvk", "flow_",
 )  # fmt: skip
 """Kernels that stand for those of solids, which are large: every constraint once, and every kind of kernel once."""
 
 
+BRANCHED = ("contact_point_triangle", "contact_edge_edge")
+"""Constraints with a branch for every part of a triangle or edge that may be the nearest."""
+
+
 def is_large(c: Constraint) -> bool:
-    """Constraints of many rows or points: solids."""
-    return c.rows > 3 or c.points > 4
+    """Constraints of many rows, points or branches."""
+    return c.rows > 3 or c.points > 4 or c.name in BRANCHED
 
 
 ON_BODIES = (("distance", "pa"), ("revolute", "ab"), ("drive_angle", "wa"), ("friction_angle", "ab"))

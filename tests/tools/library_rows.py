@@ -47,6 +47,12 @@ def _about(v: np.ndarray) -> np.ndarray:
     return np.eye(3) + np.sin(angle) * k + (1 - np.cos(angle)) * k @ k
 
 
+def _shortest(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The rotation of the direction of a into the unit vector b, about a x b."""
+    axis, a = np.cross(a, b), a / np.linalg.norm(a)
+    return _about(axis / np.linalg.norm(axis) * np.arccos(a @ b))
+
+
 def _rotation_vector(m: np.ndarray) -> np.ndarray:
     """Inverse of `_about`, for angles between 0 and pi."""
     axis = np.array([m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1]]) / 2
@@ -419,6 +425,7 @@ ROWS: dict[str, Row] = {
     "quat_rotate": Row([QUAT, V3], lambda q, x: rotation(q) @ x),
     "quat_rotate_inv": Row([QUAT, V3], lambda q, x: rotation(q).T @ x),
     "quat_from_axis_angle": Row([UNIT3, num(-3, 3)], check=_check_rotation(lambda a, x: _about(a * x))),
+    "quat_between_vectors": Row([V3, UNIT3], check=_check_rotation(_shortest)),
     "quat_to_axis_angle": Row([QUAT], _axis_angle),
     "quat_from_rotation_vector": Row([V3], check=_check_rotation(_about)),
     "quat_to_rotation_vector": Row([QUAT], lambda q: _rotation_vector(rotation(q))),

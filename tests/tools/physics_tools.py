@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from pair_tools import edge_edge_distance, point_triangle_distance
 
 import sim
 from sim.constraints import REGISTRY, Constraint
@@ -198,10 +199,12 @@ def values(c: Constraint, x: np.ndarray, parameters: dict[str, np.ndarray]) -> n
         "shear": lambda: edge - p["rest"],
         "lever": lever,
         "bend": lambda: angle() - p["rest"],
-        "attachment": lambda: x[0] - p["target"],
+        "attachment": lambda: p["hold"] * (x[0] - p["target"]),
         "contact_plane": lambda: (x[0] - p["point"]) @ p["normal"] - p["thickness"],
         "contact_sphere": lambda: np.linalg.norm(x[0] - p["center"]) - p["radius"] - p["thickness"],
         "contact_points": lambda: edge - p["radius"] - p["other_radius"],
+        "contact_point_triangle": lambda: point_triangle_distance(x, p["side"]) - p["thickness"],
+        "contact_edge_edge": lambda: edge_edge_distance(x, p["side"]) - p["thickness"],
         "volume": lambda: np.linalg.det(x[1:] - x[0]) / (6 * p["rest"]) - 1,
         "neo_hookean": neo_hookean,
         "stvk": lambda: [np.trace(strain()[1]) / 3**0.5, *deviator(strain()[1])],

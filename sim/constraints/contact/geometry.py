@@ -7,6 +7,9 @@ these places of the material have come:
 
     u = (1 - n n^T) sum_j b_j (P_j - P_j^before)
 
+Where the points alone do not say where they touch, as of two edges or a rim, the constraint does (`place`); n is then
+along the whole force on the second side, or on the only one.
+
 For bodies P_j^before is where the same place of the material was as the step began, so that a rolling ball has none.
 """
 
@@ -14,17 +17,17 @@ For bodies P_j^before is where the same place of the material was as the step be
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.slots.bodies import point_wrench
-from sim.constraints.slots.linearization import points_of
+from sim.constraints.slots.bodies import frame_wrench, point_wrench, seen_from
+from sim.constraints.slots.linearization import points_of, seen_points
 from sim.constraints.slots.pattern import Slots
-from sim.core.lang.embedding import value_and_grad
+from sim.core.lang.embedding import embed, value_and_grad
 from sim.core.lang.frontend.builtins import static, where
 from sim.core.lang.frontend.function import Function, func
-from sim.core.lang.library.quaternion import imaginary, quat_rotate, quat_rotate_inv
+from sim.core.lang.library.quaternion import imaginary, quat_rotate, quat_rotate_inv, quat_to_matrix
 from sim.core.lang.library.static import scalar_type
 from sim.core.lang.library.vector import cross, dot, length
 from sim.core.lang.memoize import memoize
-from sim.core.lang.types import Scalar
+from sim.core.lang.types import Scalar, vector
 
 
 @func
@@ -47,6 +50,18 @@ def across(n):
 
 
 @memoize
+def gap_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
+    """`gap(x, poses, placing, parameters)` in a kernel: C alone, of what is open for the most part."""
+    value, points_seen = embed(lambda: c.traced(real), f"{c.name}_at"), seen_points(c, slots, real)
+
+    @func
+    def gap(x, poses, placing, parameters):
+        return value(points_seen(x, poses, placing), parameters)[0]
+
+    return gap
+
+
+@memoize
 def contact_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
     """`contact(x, poses, placing, parameters)` in a kernel, see `points_of`: of a contact there
 
@@ -56,6 +71,8 @@ def contact_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
     E           for each of these its row over the movers: a unit of force that way, at the place of contact
     share, arms b of each particle; b of each point on a body, and where from its centre of mass it touches
     """
+    if c.place is not None:
+        return _placed_contact(c, slots, real)
     evaluate = value_and_grad(lambda: c.traced(real), f"{c.name}_at")
     points_at, particles, of_body = points_of(c, slots, real), slots.particles, slots.bodies
     on_bodies = tuple((j, g) for g, own in enumerate(of_body) for j in own)
@@ -105,6 +122,58 @@ def contact_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
         share = [b[j] for j in static(particles)]
         arms = [(b[j], places[j] - poses[g][0]) for j, g in static(on_bodies)]
         return C, G, n, T, E, share, arms
+
+    return contact
+
+
+def _placed_contact(c: Constraint, slots: Slots, real: Scalar) -> Function:
+    """`contact_of` where C says itself where it touches: of two frames, or of points of one body."""
+    evaluate = value_and_grad(lambda: c.traced(real), f"{c.name}_at")
+    touched = embed(lambda: c.placed_at(real), f"{c.name}_touched")
+    vec3, of_body = vector(3, real), slots.bodies
+    points_at = points_of(c, slots, real)
+    count, between = len(of_body), c.frames == (0, 1)
+    signs = tuple(-1.0 if between and own[0] == 0 else 1.0 for own in of_body)
+    shares = tuple(signs[g] if own[0] == j else 0.0 for g, own in enumerate(of_body) for j in own)
+    owners = tuple(g for g, own in enumerate(of_body) for _ in own)
+
+    @func
+    def seen_by_frame(points, parameters, center):
+        """C, force and torque on the second about its centre, and the place."""
+        a, b = points[0], points[1]
+        seen, axes = seen_from(a, b), quat_to_matrix(a.q)
+        C, J = evaluate(seen, parameters)
+        force, torque = frame_wrench(J[0], axes, seen)
+        x, y, z = touched(seen, parameters)
+        return C, force, cross(b.p - center, force) + torque, a.p + axes @ vec3(x, y, z)
+
+    @func
+    def seen_by_world(points, parameters, center):
+        C, J = evaluate(points, parameters)
+        parts = [point_wrench(J[0][j], points[j], center) for j in static(range(c.points))]
+        x, y, z = touched(points, parameters)
+        return C, sum([part[0] for part in parts]), sum([part[1] for part in parts]), vec3(x, y, z)
+
+    seen = seen_by_frame if between else seen_by_world
+
+    @func
+    def on_both(force, torque, about, poses):
+        """A force on the second side and its torque about `about`, over the movers."""
+        of = [(signs[g] * force, signs[g] * (torque + cross(about - poses[g][0], force))) for g in static(range(count))]
+        return [of[k // 2][k % 2] for k in static(range(2 * count))]
+
+    @func
+    def contact(x, poses, placing, parameters):
+        center = poses[0][0]
+        C, force, torque, place = seen(points_at(x, poses, placing), parameters, center)
+        size = length(force)
+        if size == 0.0:  # nothing is chosen
+            size += 1.0
+        n = force / size
+        T = across(n)
+        E = [on_both(T[side], vec3(), place, poses) for side in static(range(2))]
+        arms = [(shares[i], place - poses[owners[i]][0]) for i in static(range(len(owners)))]
+        return C, on_both(force, torque, center, poses), n, T, E, [], arms
 
     return contact
 

@@ -20,12 +20,12 @@ grows from there to its full size at twice that speed, instead of at once.
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.geometry import contact_of, slip_of
+from sim.constraints.contact.geometry import contact_of, gap_of, slip_of
 from sim.constraints.contact.surface import impact_struct, surface_struct
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct
 from sim.constraints.slots.bodies import body_struct, slot_struct
-from sim.constraints.slots.linearization import row_functions, rows_of
+from sim.constraints.slots.linearization import movers_of, row_functions, rows_of
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.embedding import fields_at
 from sim.core.lang.frontend.builtins import sqrt, static, tid
@@ -38,6 +38,9 @@ from sim.core.runtime.launch.kernel import Kernel, kernel
 
 RESTING = 2.0
 """Up to so many times the speed that gravity gives in a step an impact has no rebound, from twice that on its full."""
+
+FAR = 3.0
+"""What is open, and would close after so many further steps like this one, is far: it has no impact in this one."""
 
 
 @func
@@ -69,8 +72,8 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     Surface, Impacts = surface_struct(real), impact_struct(real)
     layout = particle_layout(real)
     particle_type, position, displacement = layout.type(real), layout.position, layout.displacement
-    particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
-    n_particles, n_bodies = len(particles), len(owners)
+    n_particles, n_bodies = len(slots.particles), len(slots.bodies)
+    movers, gap = movers_of(slots), gap_of(c, slots, real)
     rows_at, contact, slip = rows_of(c, slots, real), contact_of(c, slots, real), slip_of(slots)
     _, _, product = row_functions(slots)
 
@@ -92,37 +95,39 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
         impacts: Impacts,
     ):
         k = tid()
-        p_k = [points[k, j] for j in static(particles)]
-        b_k = [points[k, j] for j in static(owners)]
         placed_k, data_k = fields_at(placing, k), fields_at(data, k)
-        of_p = [particle[p_k[p]] for p in static(range(n_particles))]
-        begun = [(bodies.x[b_k[g]], bodies.q[b_k[g]]) for g in static(range(n_bodies))]
-        moved, turns = [dx[b_k[g]] for g in static(range(n_bodies))], [turn[b_k[g]] for g in static(range(n_bodies))]
-        poses = [(begun[g][0] + moved[g], turns[g] * begun[g][1]) for g in static(range(n_bodies))]
-        C_0, G_0 = rows_at([x_ref[p_k[p]] for p in static(range(n_particles))], begun, placed_k, data_k)
-        C, _, n, _, _, share, arms = contact(
-            [position(of_p[p]) for p in static(range(n_particles))], poses, placed_k, data_k
-        )
-        velocity = [v[p_k[p]] for p in static(range(n_particles))] + [
-            spatial_top(body_qd[b_k[i // 2]]) if i % 2 == 0 else spatial_bottom(body_qd[b_k[i // 2]])
-            for i in static(range(2 * n_bodies))
-        ]
-        mean = (C[0] - C_0[0]) / dt
-        a = (mean - product(G_0[0], velocity)) / dt
-        s = time_of_impact(C_0[0], C[0], a * (dt * dt))
-        approach = -(mean + a * (s - 0.5) * dt)
-        resting = RESTING * length(gravity[0]) * dt
-        share_of_impact = real(0.0)  # 0 for what rests, 1 for an impact
-        if approach > resting:
-            share_of_impact = real(1.0)
-            if approach < 2.0 * resting:
-                share_of_impact = (approach - resting) / resting
-        e = 0.5 * (surface.restitution[k] + surface.other_restitution[k])
-        left = (1.0 - s) * dt
-        away = e * approach
-        impacts.target[k] = share_of_impact * max(left * away + 0.5 * a * left * left, 0.0)
-        impacts.rebound[k] = share_of_impact * max(away + a * (0.5 - s) * dt, 0.0) if e > 0.0 else 0.0 * a
-        since = [displacement(of_p[p], x_ref[p_k[p]]) for p in static(range(n_particles))]
-        impacts.before[k] = (share_of_impact * s) * slip(n, share, arms, since, moved, turns)
+        p_k, b_k, of_p, begun, moved, turns, poses = movers(k, points, bodies, particle, dx, turn)
+        x_0 = [x_ref[p_k[p]] for p in static(range(n_particles))]
+        x_1 = [position(of_p[p]) for p in static(range(n_particles))]
+        gap_1 = gap(x_1, poses, placed_k, data_k)
+        target, rebound, rests, before = real(0.0), real(0.0), real(1.0), vec3()
+        if gap_1 < 0.0 or gap_1 < FAR * (gap(x_0, begun, placed_k, data_k) - gap_1):
+            C_0, G_0 = rows_at(x_0, begun, placed_k, data_k)
+            C, _, n, _, _, share, arms = contact(x_1, poses, placed_k, data_k)
+            velocity = [v[p_k[p]] for p in static(range(n_particles))] + [
+                spatial_top(body_qd[b_k[i // 2]]) if i % 2 == 0 else spatial_bottom(body_qd[b_k[i // 2]])
+                for i in static(range(2 * n_bodies))
+            ]
+            mean = (C[0] - C_0[0]) / dt
+            a = (mean - product(G_0[0], velocity)) / dt
+            s = time_of_impact(C_0[0], C[0], a * (dt * dt))
+            approach = -(mean + a * (s - 0.5) * dt)
+            resting = RESTING * length(gravity[0]) * dt
+            share_of_impact = real(0.0)  # 0 for what rests, 1 for an impact
+            if approach > resting:
+                share_of_impact = real(1.0)
+                if approach < 2.0 * resting:
+                    share_of_impact = (approach - resting) / resting
+            rests = 1.0 - share_of_impact
+            e = 0.5 * (surface.restitution[k] + surface.other_restitution[k])
+            left = (1.0 - s) * dt
+            away = e * approach
+            target = share_of_impact * max(left * away + 0.5 * a * left * left, 0.0)
+            if e > 0.0:
+                rebound = share_of_impact * max(away + a * (0.5 - s) * dt, 0.0)
+            since = [displacement(of_p[p], x_ref[p_k[p]]) for p in static(range(n_particles))]
+            before = (share_of_impact * s) * slip(n, share, arms, since, moved, turns)
+        impacts.target[k], impacts.rebound[k] = target, rebound
+        impacts.rests[k], impacts.before[k] = rests, before
 
     return impact

@@ -19,17 +19,17 @@ The bound is mu times the whole normal impulse of a step, that of the positions 
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.geometry import contact_of, slip_of
+from sim.constraints.contact.geometry import contact_of, gap_of, slip_of
 from sim.constraints.contact.surface import impact_struct, surface_struct
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct
-from sim.constraints.slots.bodies import body_struct, matrix_in_world, slot_struct
-from sim.constraints.slots.linearization import row_functions
+from sim.constraints.slots.bodies import body_struct, slot_struct
+from sim.constraints.slots.linearization import masses_of, movers_of, row_functions
 from sim.constraints.slots.pattern import Slots
+from sim.constraints.slots.rotations import exponential
 from sim.core.lang.embedding import fields_at
 from sim.core.lang.frontend.builtins import sqrt, static, tid
 from sim.core.lang.frontend.function import Function, func
-from sim.core.lang.library.quaternion import quat_from_rotation_vector
 from sim.core.lang.library.vector import cross, dot, outer, spatial_bottom, spatial_top
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, matrix, quaternion, vector
@@ -108,6 +108,52 @@ def friction_of(slots: Slots, real: Scalar) -> Function:
 
 
 @memoize
+def moved_together(slots: Slots) -> Function:
+    """`together(masses, share, since, moved)` in a kernel: how far the place where two sides touch has come in a step.
+
+    A step moves by its impulses from where it began, and forces act where it ends: between two places that have come
+    a different way they would be a couple.  So what counts for angular momentum is the place less this, the same for
+    both sides, and the sum of both is kept to rounding.
+    """
+    n_particles = len(slots.particles)
+
+    @func
+    def together(masses, share, since, moved):
+        if n_particles:
+            total = sum(share)
+            return sum([(share[p] / total) * since[p] for p in static(range(n_particles))])
+        return (masses[0] * moved[0] + masses[1] * moved[1]) / (masses[0] + masses[1])
+
+    return together
+
+
+@memoize
+def push_of(slots: Slots, real: Scalar) -> Function:
+    """`push(p_k, b_k, force, masses, inertias, share, since, moved, turns, particle, dx, turn, impulse)` in a kernel:
+    moves what a contact is between by multipliers times their rows, `force`."""
+    moved_by = particle_layout(real).moved_by
+    n_particles, n_bodies = len(slots.particles), len(slots.bodies)
+    _, response, _ = row_functions(slots)
+    together, two_sided = moved_together(slots), n_bodies + min(n_particles, 1) == 2
+
+    @func
+    def push(p_k, b_k, force, masses, inertias, share, since, moved, turns, particle, dx, turn, impulse):
+        motion = response(force, masses, inertias)
+        for p in static(range(n_particles)):
+            particle[p_k[p]] += moved_by(motion[p])
+        for g in static(range(n_bodies)):
+            dx[b_k[g]] += motion[n_particles + 2 * g]
+            turn[b_k[g]] = exponential(motion[n_particles + 2 * g + 1]) * turns[g]
+            if masses[n_particles + g] > 0.0:
+                torque = force[n_particles + 2 * g + 1]
+                if static(two_sided):
+                    torque += cross(moved[g] - together(masses, share, since, moved), force[n_particles + 2 * g])
+                impulse[b_k[g]] += torque
+
+    return push
+
+
+@memoize
 def make_contact_projection(c: Constraint, slots: Slots, real: Scalar, first: bool, exclusive: bool = False) -> Kernel:
     """One projection of contacts `start + tid()`: the normal row, to C = `impacts.target` or above, then friction.
 
@@ -118,11 +164,13 @@ def make_contact_projection(c: Constraint, slots: Slots, real: Scalar, first: bo
     Surface, Impacts = surface_struct(real), impact_struct(real)
     layout = particle_layout(real)
     particle_type, position = layout.type(real), layout.position
-    displacement, moved_by = layout.displacement, layout.moved_by
-    particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
-    n_particles, n_bodies = len(particles), len(owners)
+    displacement = layout.displacement
+    n_particles, n_bodies = len(slots.particles), len(slots.bodies)
+    movers, masses_at = movers_of(slots), masses_of(slots)
     contact, slip, friction = contact_of(c, slots, real), slip_of(slots), friction_of(slots, real)
+    gap = gap_of(c, slots, real)
     _, response, product = row_functions(slots)
+    push = push_of(slots, real)
 
     @kernel(name=f"project_{c.name}_{slots.kinds}_friction")
     def project(
@@ -145,27 +193,19 @@ def make_contact_projection(c: Constraint, slots: Slots, real: Scalar, first: bo
         along: array[vec3],
     ):
         k = start + tid()
-        p_k = [points[k, j] for j in static(particles)]
-        b_k = [points[k, j] for j in static(owners)]
-        of_p = [particle[p_k[p]] for p in static(range(n_particles))]
-        begun = [(bodies.x[b_k[g]], bodies.q[b_k[g]]) for g in static(range(n_bodies))]
-        moved, turns = [dx[b_k[g]] for g in static(range(n_bodies))], [turn[b_k[g]] for g in static(range(n_bodies))]
-        poses = [(begun[g][0] + moved[g], turns[g] * begun[g][1]) for g in static(range(n_bodies))]
-        masses = [w[p_k[p]] for p in static(range(n_particles))] + [
-            bodies.inv_mass[b_k[g]] for g in static(range(n_bodies))
-        ]
-        inertias = [matrix_in_world(poses[g][1], bodies.inv_inertia[b_k[g]]) for g in static(range(n_bodies))]
-        C, G, n, T, E, share, arms = contact(
+        p_k, b_k, of_p, _, moved, turns, poses = movers(k, points, bodies, particle, dx, turn)
+        x_p, placed_k, data_k = (
             [position(of_p[p]) for p in static(range(n_particles))],
-            poses,
             fields_at(placing, k),
             fields_at(data, k),
         )
         lam, lam_t = real(0.0), vec3()
         if not first:
             lam, lam_t = multiplier[k], along[k]
-        alpha = compliance[k] / (dt * dt)
-        if C[0] < impacts.target[k] or lam > 0.0:
+        if gap(x_p, poses, placed_k, data_k) < impacts.target[k] or lam > 0.0:
+            masses, inertias = masses_at(p_k, b_k, poses, w, bodies)
+            C, G, n, T, E, share, arms = contact(x_p, poses, placed_k, data_k)
+            alpha = compliance[k] / (dt * dt)
             M = response(G, masses, inertias)
             dlam = max((impacts.target[k] - C[0] - alpha * lam) / (product(G, M) + alpha), -lam)
             since = [displacement(of_p[p], x_ref[p_k[p]]) for p in static(range(n_particles))]
@@ -179,14 +219,7 @@ def make_contact_projection(c: Constraint, slots: Slots, real: Scalar, first: bo
                 dlam * G[i] + pushed[0] * E[0][i] + pushed[1] * E[1][i]
                 for i in static(range(n_particles + 2 * n_bodies))
             ]
-            motion = response(force, masses, inertias)
-            for p in static(range(n_particles)):
-                particle[p_k[p]] += moved_by(motion[p])
-            for g in static(range(n_bodies)):
-                dx[b_k[g]] += motion[n_particles + 2 * g]
-                turn[b_k[g]] = quat_from_rotation_vector(motion[n_particles + 2 * g + 1]) * turns[g]
-                if masses[n_particles + g] > 0.0:
-                    impulse[b_k[g]] += force[n_particles + 2 * g + 1]
+            push(p_k, b_k, force, masses, inertias, share, since, moved, turns, particle, dx, turn, impulse)
             lam, lam_t = lam + dlam, x[0] * T[0] + x[1] * T[1]
         multiplier[k], along[k] = lam, lam_t
 
@@ -209,9 +242,9 @@ def make_rebound(c: Constraint, slots: Slots, real: Scalar, first: bool, exclusi
     Surface, Impacts = surface_struct(real), impact_struct(real)
     layout = particle_layout(real)
     particle_type, position = layout.type(real), layout.position
-    particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
     on_bodies = tuple(g for g, own in enumerate(slots.bodies) for _ in own)
-    n_particles, n_bodies, n_arms = len(particles), len(owners), len(on_bodies)
+    n_particles, n_bodies, n_arms = len(slots.particles), len(slots.bodies), len(on_bodies)
+    movers, masses_at = movers_of(slots), masses_of(slots)
     contact, friction = contact_of(c, slots, real), friction_of(slots, real)
     _, response, product = row_functions(slots)
 
@@ -237,15 +270,10 @@ def make_rebound(c: Constraint, slots: Slots, real: Scalar, first: bool, exclusi
     ):
         k = start + tid()
         if multiplier[k] > 0.0:
-            p_k = [points[k, j] for j in static(particles)]
-            b_k = [points[k, j] for j in static(owners)]
-            poses = [(bodies.x[b_k[g]] + dx[b_k[g]], turn[b_k[g]] * bodies.q[b_k[g]]) for g in static(range(n_bodies))]
-            masses = [w[p_k[p]] for p in static(range(n_particles))] + [
-                bodies.inv_mass[b_k[g]] for g in static(range(n_bodies))
-            ]
-            inertias = [matrix_in_world(poses[g][1], bodies.inv_inertia[b_k[g]]) for g in static(range(n_bodies))]
+            p_k, b_k, of_p, _, _, _, poses = movers(k, points, bodies, particle, dx, turn)
+            masses, inertias = masses_at(p_k, b_k, poses, w, bodies)
             _, G, n, T, E, share, arms = contact(
-                [position(particle[p_k[p]]) for p in static(range(n_particles))],
+                [position(of_p[p]) for p in static(range(n_particles))],
                 poses,
                 fields_at(placing, k),
                 fields_at(data, k),

@@ -6,7 +6,9 @@ from functools import cache
 
 from sim.core.lang.types import Scalar, Struct, array_type, vector
 
-SURFACE = ("friction", "other_friction", "restitution", "other_restitution")
+OF_SURFACES = {"friction": "[0, inf)", "restitution": "[0, 1]"}
+"""What a contact may know of a surface beside C, and the intervals."""
+SURFACE = tuple(name for key in OF_SURFACES for name in (key, f"other_{key}"))
 """Of both sides of a contact, whose means count."""
 
 
@@ -22,7 +24,8 @@ def impact_struct(real: Scalar) -> Struct:
 
     target:  [m] what C is to be at the end of the step where the contact pushes
     rebound: [m/s] what dC/dt is to be then
+    rests:   1 for what rests, 0 for an impact
     before:  (3,) [m] the slip before the impact, which friction does not act on
     """
-    kinds = {"target": real, "rebound": real, "before": vector(3, real)}
+    kinds = {"target": real, "rebound": real, "rests": real, "before": vector(3, real)}
     return Struct("impacts", {name: array_type(kind) for name, kind in kinds.items()})

@@ -144,6 +144,43 @@ def rows_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
     return {(): rows_at_points, (0,): rows_seen, (0, 1): rows_at_frames}[c.frames]
 
 
+@memoize
+def movers_of(slots: Slots) -> Function:
+    """`movers(k, points, bodies, particle, dx, turn)` in a kernel, of constraint k: the numbers of its particles and
+    bodies, what the step works on of the particles, poses of the bodies as the step began, how far they have come, how
+    far they have turned, and their poses now."""
+    particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
+    n_particles, n_bodies = len(particles), len(owners)
+
+    @func
+    def movers(k, points, bodies, particle, dx, turn):
+        p_k = [points[k, j] for j in static(particles)]
+        b_k = [points[k, j] for j in static(owners)]
+        of_p = [particle[p_k[p]] for p in static(range(n_particles))]
+        moved, turns = [dx[b_k[g]] for g in static(range(n_bodies))], [turn[b_k[g]] for g in static(range(n_bodies))]
+        begun = [(bodies.x[b_k[g]], bodies.q[b_k[g]]) for g in static(range(n_bodies))]
+        poses = [(begun[g][0] + moved[g], turns[g] * begun[g][1]) for g in static(range(n_bodies))]
+        return p_k, b_k, of_p, begun, moved, turns, poses
+
+    return movers
+
+
+@memoize
+def masses_of(slots: Slots) -> Function:
+    """`masses(p_k, b_k, poses, w, bodies)` in a kernel: inverse masses of particles and bodies, and inverse inertias of
+    bodies in the axes of the world."""
+    n_particles, n_bodies = len(slots.particles), len(slots.bodies)
+
+    @func
+    def masses(p_k, b_k, poses, w, bodies):
+        inverse = [w[p_k[p]] for p in static(range(n_particles))] + [
+            bodies.inv_mass[b_k[g]] for g in static(range(n_bodies))
+        ]
+        return inverse, [matrix_in_world(poses[g][1], bodies.inv_inertia[b_k[g]]) for g in static(range(n_bodies))]
+
+    return masses
+
+
 @func
 def elastic_share(alpha, stiffness):
     """alpha / (alpha + stiffness), 0 where nothing can move."""
@@ -217,10 +254,9 @@ def linearization_of(c: Constraint, slots: Slots, real: Scalar, damped: bool, st
     slowing = damped or c.driven or holding
     resists, m = tuple(slowing and acts for acts in c.damped), len(active)
     slowed, driven, chosen = any(resists), c.driven, pushes_from_start(c, start_direction)
-    particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
-    rows_at = rows_of(c, slots, real)
+    rows_at, movers, masses_at = rows_of(c, slots, real), movers_of(slots), masses_of(slots)
     between, response, product = row_functions(slots)
-    n_particles, n_bodies = len(particles), len(owners)
+    n_particles, n_bodies = len(slots.particles), len(slots.bodies)
     parameter_names = tuple(c.parameters)
     ke_at, kd_at, vel_at = (
         parameter_names.index(name) if name in parameter_names else -1
@@ -229,16 +265,8 @@ def linearization_of(c: Constraint, slots: Slots, real: Scalar, damped: bool, st
 
     @func
     def linearization(k, points, placing, data, compliance, damping, w, x_ref, bodies, dt, particle, dx, turn, lam):
-        p_k = [points[k, j] for j in static(particles)]
-        b_k = [points[k, j] for j in static(owners)]
-        of_p = [particle[p_k[p]] for p in static(range(n_particles))]
-        dx_b, turn_b = [dx[b_k[g]] for g in static(range(n_bodies))], [turn[b_k[g]] for g in static(range(n_bodies))]
-        begun = [(bodies.x[b_k[g]], bodies.q[b_k[g]]) for g in static(range(n_bodies))]
-        poses = [(begun[g][0] + dx_b[g], turn_b[g] * begun[g][1]) for g in static(range(n_bodies))]
-        masses = [w[p_k[p]] for p in static(range(n_particles))] + [
-            bodies.inv_mass[b_k[g]] for g in static(range(n_bodies))
-        ]
-        inertias = [matrix_in_world(poses[g][1], bodies.inv_inertia[b_k[g]]) for g in static(range(n_bodies))]
+        p_k, b_k, of_p, begun, dx_b, turn_b, poses = movers(k, points, bodies, particle, dx, turn)
+        masses, inertias = masses_at(p_k, b_k, poses, w, bodies)
         placed_k, data_k = fields_at(placing, k), fields_at(data, k)
 
         C, every = rows_at([position(of_p[p]) for p in static(range(n_particles))], poses, placed_k, data_k)

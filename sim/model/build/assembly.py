@@ -20,11 +20,14 @@ from sim.model.build.joints.blocks import JointBlock
 from sim.model.build.joints.derive import derive_joints, joint_arrays, listed_joints
 from sim.model.build.joints.starts import derive_starts
 from sim.model.build.merge import Movers, build_set, unmeasured
-from sim.model.build.motions import Moved, derive_motions, first_groups, motion_arrays
+from sim.model.build.motions import Moved, check_released, derive_motions, first_groups, force_arrays, motion_arrays
 from sim.model.build.rigid.inertia import OfShapes
+from sim.model.build.self_contact import SelfContactBlock, derive_self_contact, refuse_overlap
 from sim.model.build.shapes.blocks import ShapeBlock
 from sim.model.build.shapes.contacts import contact_blocks, tied_pairs
 from sim.model.build.shapes.derive import listed_shapes, shape_arrays
+from sim.model.build.shapes.overlaps import check_apart
+from sim.model.build.shapes.pairs import pair_blocks
 from sim.model.build.worlds import (
     Numbering,
     copied_attachment,
@@ -68,11 +71,18 @@ class ModelParts:
     sites: Sequence[SiteBlock] = ()
     visuals: Sequence[Visual] = ()
     joints: Sequence[JointBlock] = ()
+    contact: SelfContactBlock | None = None
 
     @property
     def moved_bodies(self) -> list[BodyBlock]:
         """Held bodies with motions."""
         return [block for block in self.bodies if block.motions]
+
+    @property
+    def joined(self) -> set[tuple[int, int]]:
+        """Pairs of bodies of the first world with a joint between them."""
+        ends = [(int(block.joint.parents[0]), int(block.joint.children[0])) for block in self.joints]
+        return {(min(pair), max(pair)) for pair in ends}
 
     def with_held(self) -> ModelParts:
         """The same, with what constraints want to know of the points that are held."""
@@ -108,6 +118,7 @@ class ModelParts:
             sites,
             [v for visual in self.visuals for v in copied_visual(visual, number_bodies)],
             [b.copied(number_bodies, worlds) for b in self.joints],
+            self.contact,
         )
 
 
@@ -128,6 +139,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
     positions = [block.base + per_element(block.position, len(block.base)) for block in parts.points]
     position = np.concatenate([np.zeros((0, 3)), *positions])
     mass = np.concatenate([np.zeros(0), *(block.mass for block in parts.points)])
+    check_released(parts.attachments)
     attachments = _with_massless(parts.attachments, mass)
     free = mass > 0
     for block in attachments:
@@ -148,6 +160,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         *parts.constraints,
         *_attachment_blocks(attachments, position),
         *contact_blocks(parts.shapes, touched, _thickness(parts.points), tied_pairs(parts.constraints)),
+        *pair_blocks(parts.shapes, parts.joined),
     ]
     movers = Movers.over(free, bodies_free)
     shape_counts, of_shapes = shape_arrays(parts.shapes)
@@ -155,6 +168,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
     kinds = {"body_com": (len(bodies_free), vec3), "shape_transform": (shape_counts["shapes"], frame)}
     own = {name: make.zeros(count, kind) for name, (count, kind) in kinds.items()}
     own["shape_scale"] = make.zeros(shape_counts["shapes"], vec3)
+    own |= {f"shape_material_{key}": make.zeros(shape_counts["shapes"], make.real) for key in ("mu", "restitution")}
     own["shape_scale"].assign(of_shapes["shape_scale"])
     sets = _build_sets(blocks, movers, materials, make, own, parts.worlds)
     counts, values = _geometry(parts, attachments, movers, sets)
@@ -164,6 +178,9 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
     arrays |= own
     moves = any(block.displaced for block in attachments)
     placed = make.zeros(len(free), vector(3, make.real)) if moves else arrays["particle_q"]
+    contact, of_contact = derive_self_contact(
+        parts.contact, parts.groups, parts.worlds, _thickness(parts.points), materials, make
+    )
     derivations = [
         *derive_bodies(parts.bodies, parts.shapes, arrays, materials, make),
         *_masses(parts.points, parts.loads, arrays, materials, make),
@@ -176,6 +193,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         *(d for s in sets.values() for d in s.derivations),
         *derive_joints(parts.joints, parts.worlds, arrays, of_joints, materials, make),
         *derive_starts(parts.joints, parts.worlds, arrays, of_joints, materials, make),
+        *of_contact,
     ]
     model = Model(
         make,
@@ -192,10 +210,13 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         bodies={block.group.name: block.group for block in parts.bodies},
         visuals=parts.visuals,
         joints=listed_joints(parts.joints, of_joints, parts.worlds),
+        contact=contact,
     )
     model.refresh()
     _measure(model, placed, blocks)
     model.refresh()
+    check_apart(model, parts.shapes, parts.joined)
+    refuse_overlap(contact, model.particle_q, model.particle_qd, parts.groups)
     return model
 
 
@@ -323,6 +344,7 @@ def _geometry(
     moved: list[Moved] = [*attachments, *parts.moved_bodies]
     firsts, (of_motions, motions) = first_groups(moved), motion_arrays(moved)
     bodies = list(zip(firsts[len(attachments) :], parts.moved_bodies, strict=True))
+    of_forces, forces = force_arrays(parts.loads, parts.worlds)
     values = {
         "particle_free": free,
         "particle_thickness": _thickness(parts.points),
@@ -347,12 +369,14 @@ def _geometry(
         "motion_body": np.concatenate([np.zeros(0, int), *(b.group.bodies for _, b in bodies)]),
         "motion_body_group": np.concatenate([np.zeros(0, int), *(first + np.arange(b.worlds) for first, b in bodies)]),
         **motions,
+        **forces,
     }
     counts = {
         "particles": len(free), "bodies": len(values["body_free"]), "sites": len(values["site_body"]),
         "triangles": len(values["tri_indices"]), "edges": len(values["edge_indices"]),
         "springs": len(values["spring_indices"]), "tetrahedra": len(values["tet_indices"]),
         "attached": len(values["attachment_point"]), "moved bodies": len(values["motion_body"]), **of_motions,
+        **of_forces,
     }  # fmt: skip
     return counts, values
 
@@ -370,7 +394,8 @@ def _with_massless(attachments: Sequence[AttachmentBlock], mass: np.ndarray) -> 
 def _attachment_blocks(attachments: Sequence[AttachmentBlock], position: np.ndarray) -> list[ConstraintBlock]:
     return [
         ConstraintBlock(b.label, b.label, REGISTRY["attachment"], b.points[:, None], np.ones(len(b.points)),
-                        {"compliance": b.compliance}, constants={"target": position[b.points]})
+                        {"compliance": b.compliance},
+                        constants={"target": position[b.points], "hold": np.ones(len(b.points))})
         for b in attachments if not b.pinned
     ]  # fmt: skip
 

@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from sim.constraints.base import REGISTRY, Constraint, ConstraintParameter
+from sim.constraints.contact.surface import OF_SURFACES
 from sim.constraints.slots.pattern import Slots
 from sim.constraints.stencils import Given
 from sim.core.lang.errors import did_you_mean
 from sim.model.build import checks
 from sim.model.build.bodies import SlotPlace
+from sim.model.build.motions import PrescribedMotion
 from sim.model.derived.arrays import per_element
 from sim.model.errors import ModelError
 from sim.model.groups import Group
@@ -72,6 +74,15 @@ class PointBlock:
         return factor @ base / total if total > 0 else base.mean(axis=0)
 
 
+@dataclass(frozen=True, eq=False)
+class FromShapes:
+    """A parameter that each constraint of a block has from a shape: of `shapes` (n,), -1 for 0, the `part`, a column of
+    `shape_scale` by number, `half` of a box, `spine` of a capsule, or `mu`, `restitution`."""
+
+    part: int | str
+    shapes: np.ndarray
+
+
 @dataclass(eq=False)
 class ConstraintBlock:
     """Constraints of one kind that were added together.
@@ -83,7 +94,8 @@ class ConstraintBlock:
     `values` instead of a compliance; given: constants that depend on which points of the model (particles,) are held.
     slots: to what the points belong, None where all are particles; then `points` are numbers of particles and bodies.
     places: slot -> where on its bodies, or in the world.  renamed: keys of values that have another name in their path.
-    borrowed: keys of values that are those of something else, by their whole path.
+    borrowed: keys of values that are those of something else, by their whole path.  from_shapes: parameters that are
+    sizes and coefficients of shapes.
     """
 
     label: str
@@ -100,6 +112,7 @@ class ConstraintBlock:
     places: Mapping[int, SlotPlace] = field(default_factory=dict)
     renamed: Mapping[str, str] = field(default_factory=dict)
     borrowed: Mapping[str, str] = field(default_factory=dict)
+    from_shapes: Mapping[str, FromShapes] = field(default_factory=dict)
 
     def path(self, key: str) -> str:
         """Of a value in `materials`."""
@@ -148,7 +161,7 @@ class ConstraintBlock:
 
 @dataclass(eq=False)
 class AttachmentBlock:
-    """Attached points (n,), their motions: (kind 0 eased | 1 plain move | 2 swing, a vector (3,) per world, a, b).
+    """Attached points (n,) and their motions.
 
     displaced: `offset` and `turn` (1, 3) of each world, how the points are held beside where they are at rest; or
     nothing.
@@ -157,7 +170,7 @@ class AttachmentBlock:
     label: str
     points: np.ndarray
     compliance: np.ndarray
-    motions: list[tuple[int, np.ndarray, float, float]]
+    motions: list[PrescribedMotion]
     displaced: dict[str, np.ndarray] = field(default_factory=dict)
 
     @property
@@ -172,11 +185,15 @@ class AttachmentBlock:
 
 @dataclass(eq=False)
 class LoadBlock:
-    """Additional mass (1,) [kg], of each world, shared equally by its points; points (n,) are those of all worlds."""
+    """Additional mass (1,) [kg], of each world, shared equally by its points; points (n,) are those of all worlds.
+
+    force: times (k,) [s] and forces (k, 3) [N] that they share too, linear between them.
+    """
 
     label: str
     points: np.ndarray
     mass: np.ndarray
+    force: tuple[np.ndarray, np.ndarray] | None = None
 
 
 def registered(name: str, what: str) -> Constraint:
@@ -219,10 +236,6 @@ def constraint_values(
                 f"{parameter.doc or 'Give it by keyword'}",
             )
     return out, each
-
-
-OF_SURFACES = {"friction": "[0, inf)", "restitution": "[0, 1]"}
-"""What a contact may know of the surfaces beside C, and the intervals."""
 
 
 def surface_values(where: str, spec: Mapping[str, Any], count: int) -> dict[str, np.ndarray]:

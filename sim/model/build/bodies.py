@@ -12,7 +12,7 @@ from sim.constraints.slots.pattern import PARTICLE, WORLD, Slots
 from sim.core.lang.types import transformation, vector
 from sim.core.runtime.arrays.array import array
 from sim.model.build import checks
-from sim.model.build.motions import Motion
+from sim.model.build.motions import PrescribedMotion
 from sim.model.build.rigid.inertia import Inertia
 from sim.model.build.shapes.blocks import ShapeBlock
 from sim.model.build.shapes.derive import derive_shapes, derive_weights
@@ -42,7 +42,7 @@ class BodyBlock:
     position: np.ndarray = field(default_factory=lambda: np.zeros((1, 3)))
     rotation: np.ndarray = field(default_factory=lambda: np.zeros((1, 3)))
     held: bool = False
-    motions: list[Motion] = field(default_factory=list)
+    motions: list[PrescribedMotion] = field(default_factory=list)
     weighed: bool = False
 
     @property
@@ -68,7 +68,7 @@ class BodyBlock:
     def copied(self, worlds: int) -> BodyBlock:
         """Those of all worlds, one world after the other."""
         group = replace(self.group, start=self.group.start * worlds, count=self.group.count * worlds, worlds=worlds)
-        motions = [(kind, np.concatenate([vector] * worlds), a, b) for kind, vector, a, b in self.motions]
+        motions = [motion._replace(vector=np.concatenate([motion.vector] * worlds)) for motion in self.motions]
         made = replace(self, group=group, inertia=self.inertia.copied(worlds), motions=motions)
         for name in ("base", "velocity", "spin", "position", "rotation"):
             setattr(made, name, np.concatenate([getattr(self, name)] * worlds))

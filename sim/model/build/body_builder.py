@@ -58,7 +58,8 @@ class BodyBuilder(Collection):
         of mass [m] in its frame; velocity: of the centre of mass [m/s], spin: angular velocity [rad/s], in the world.
         held: it does not move, but by its motion: displacements and turns that are added up, as in `add_attachment`,
         and `{"turn": (3,) [rad], "start": 0, "end": s, "ease": "smooth" | "linear"}`, a rotation vector, about its
-        origin.  Paths: `label.mass`, `.inertia`, `.com`, `.position`, `.rotation` (rotation vector about the given
+        origin; a recording, `{"follow": ...}`, moves and turns it.  Paths: `label.mass`, `.inertia`, `.com`,
+        `.position`, `.rotation` (rotation vector about the given
         turn), `.velocity`, `.spin`, `.motion.0.move`, ...
         """
         self._open("add_body")

@@ -40,10 +40,10 @@ from sim.model.build.blocks import (
 )
 from sim.model.build.bodies import BodyPoint, SiteBlock, SlotPlace, slots_of_rows
 from sim.model.build.branches import with_branches
-from sim.model.build.joints.joint_builder import JointBuilder
 from sim.model.build.material_blocks import material_blocks
-from sim.model.build.motions import read_motions
+from sim.model.build.motions import read_force, read_motions
 from sim.model.build.objects import ORIGIN, NewObject, ObjectOptions, index_table
+from sim.model.build.self_contact import SelfContactBuilder
 from sim.model.build.shapes.blocks import ShapeConfig
 from sim.model.derived.arrays import per_element
 from sim.model.errors import ModelError
@@ -54,7 +54,7 @@ AIR_DENSITY = 1.2
 """[kg/m^3], of dry air at sea level and 21 degrees Celsius."""
 
 
-class ModelBuilder(JointBuilder):
+class ModelBuilder(SelfContactBuilder):
     """Collects what a model consists of.  gravity: (3,) [m/s^2]; wind: (3,) [m/s], and the density of the air [kg/m^3],
     for objects that have been given `set_air`.
 
@@ -74,7 +74,6 @@ class ModelBuilder(JointBuilder):
         self.gravity = checks.vec3("gravity", gravity)
         self.wind = checks.vec3("wind", wind)
         self.air_density = checks.number("air_density", air_density)
-        self.groups: dict[str, Group] = {}
         self._points: list[PointBlock] = []
         self._attachments: list[AttachmentBlock] = []
         self._loads: list[LoadBlock] = []
@@ -384,7 +383,7 @@ class ModelBuilder(JointBuilder):
 
         compliance [m/N]: 0 pins them (inverse mass 0, position prescribed), one number or (n,).
         motion: displacements that are added up: `{"move": (3,), "start": 0, "end": s, "ease": "smooth" | "linear"}`,
-        `{"swing": (3,), "frequency": Hz}`.
+        `{"swing": (3,), "frequency": Hz}`, `{"follow": ...}`, `{"release": s}`: `sim.model.build.motions.read_motions`.
         offset (3,) [m], turn: rotation vector (3,) [rad], about the middle of the points: they are held, and begin,
         beside where they are at rest, turned first; the others begin where they are.  Paths: `label.offset`,
         `label.turn`, both or none.
@@ -450,6 +449,7 @@ class ModelBuilder(JointBuilder):
         *,
         arm: Sequence[float] | None = None,
         compliance: float = 0.0,
+        force: tuple[Any, Any] | None = None,
     ) -> str:
         """Additional mass [kg], shared equally by points (n,), or by all of a Group.  Returns the label.
 
@@ -457,6 +457,7 @@ class ModelBuilder(JointBuilder):
         arm: (3,) [m], at rest, from the mean of the points to where the mass is: one particle more, of a group `label`,
         which a rigid arm (of a `compliance` [m/N], if wanted) holds in a frame that turns with four of the points, far
         apart (see the constraint `lever`).  Its path is `label.arm`.
+        force: times (k,) [s] and forces (k, 3) [N], shared equally too; linear between them, held before and behind.
         """
         self._open("add_load")
         table = checks.point_list("points", points.points if isinstance(points, Group) else points, self._count)
@@ -467,7 +468,7 @@ class ModelBuilder(JointBuilder):
         elif compliance:
             raise ModelError("compliance is that of an arm, and there is none", "Give arm, or leave it out")
         self._labels.add(label)
-        self._loads.append(LoadBlock(label, table, value))
+        self._loads.append(LoadBlock(label, table, value, read_force(force)))
         return label
 
     def _add_lever(self, points: np.ndarray, arm: np.ndarray, compliance: float, label: str) -> np.ndarray:
@@ -554,7 +555,7 @@ class ModelBuilder(JointBuilder):
         parts = ModelParts(
             self.gravity, self.groups, self._points, constraints, self._shapes, self._attachments, self._loads,
             wind=self.wind, air_density=self.air_density, bodies=self._bodies,
-            sites=self._sites, visuals=self._visuals, joints=self._joints,
+            sites=self._sites, visuals=self._visuals, joints=self._joints, contact=self._self_contact,
         ).with_held()  # fmt: skip
         return assemble(parts if self._worlds == 1 else parts.in_worlds(self._worlds), device, requires_grad, dtype)
 

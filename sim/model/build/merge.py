@@ -7,20 +7,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.constraints.contact.surface import SURFACE
+from sim.constraints.contact.surface import OF_SURFACES, SURFACE
 from sim.constraints.slots.bodies import slot_types
 from sim.constraints.slots.pattern import PARTICLE, WORLD, Slots
 from sim.core.lang.types import int32, vector
 from sim.core.runtime.arrays.array import array
-from sim.model.build.blocks import OF_SURFACES, ConstraintBlock
+from sim.model.build.blocks import ConstraintBlock, FromShapes
 from sim.model.build.bodies import derive_corner, derive_place
 from sim.model.build.row_order import order_rows, order_rows_of_worlds
 from sim.model.constraint_set import ConstraintSet
 from sim.model.derived.arrays import ArrayFactory, per_element
-from sim.model.derived.derivation import broadcast
+from sim.model.derived.derivation import Derivation, broadcast
 from sim.model.derived.law import law_derivations
+from sim.model.derived.shape_kernels import shape_derivations
 from sim.model.errors import ModelError
 from sim.model.materials import Materials
+
+OF_MATERIAL = ("mu", "restitution")
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +91,7 @@ def build_set(
     )  # fmt: skip
     if any("damping" in block.values or "damping" in block.constants for block in blocks):
         made.damping = make.zeros(n, real)
-    if any(f"other_{key}" in block.values for block in blocks for key in OF_SURFACES):
+    if any(f"other_{key}" in known for b in blocks for known in (b.values, b.from_shapes) for key in OF_SURFACES):
         made.surface = {name: make.zeros(n, real) for name in SURFACE}
     begin = 0
     turns = {f"frame_{j}": np.zeros((n, 4)) for j in slots.placed if j in constraint.frames}
@@ -101,6 +104,10 @@ def build_set(
         made.index_of[block.label] = rows
         _bind(made, block, rows, materials, make)
         _place(made, block, rows, materials, make, arrays)
+        chosen = np.flatnonzero(rows >= 0)
+        for name, source in block.from_shapes.items() if len(chosen) else ():
+            out = {**made.surface, **made.parameters}[name]
+            made.derivations.append(derive_from_shapes(source, chosen, rows[chosen], arrays, out, make))
         for name, host in block.constants.items():
             fixed[name][rows[rows >= 0]] = host[rows >= 0]
         for j, place in block.places.items():
@@ -168,6 +175,21 @@ def _bind(
                 broadcast(make, value, block.count, chosen, rows[chosen], out, factor=factor, direction=direction,
                           entries=entries)
             )  # fmt: skip
+
+
+def derive_from_shapes(
+    source: FromShapes, chosen: np.ndarray, target: np.ndarray, arrays: Mapping[str, array], out: array,
+    make: ArrayFactory,
+) -> Derivation:  # fmt: skip
+    """`out[target]` of the chosen constraints."""
+    shapes, to = make.constant(source.shapes[chosen].astype(np.int32), int), make.constant(target.astype(np.int32), int)
+    own = shape_derivations(make.real)
+    scaled = source.part not in OF_MATERIAL
+    read = arrays["shape_scale" if scaled else f"shape_material_{source.part}"]
+    column = source.part if isinstance(source.part, int) else int(source.part == "spine")
+    kernel = own.material if not scaled else own.size if isinstance(source.part, int) else own.half
+    inputs = [shapes, read, to] if not scaled else [shapes, column, read, to]
+    return Derivation(kernel, len(chosen), inputs, [out], derived=[read])
 
 
 def unmeasured(block: ConstraintBlock, name: str) -> np.ndarray:

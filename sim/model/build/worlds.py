@@ -112,7 +112,7 @@ def copied_constraints(block: ConstraintBlock, number: Numbering, number_bodies:
 
 def copied_attachment(block: AttachmentBlock, number: Numbering) -> AttachmentBlock:
     n = number.worlds
-    motions = [(kind, repeated(vector, n), a, b) for kind, vector, a, b in block.motions]
+    motions = [motion._replace(vector=repeated(motion.vector, n)) for motion in block.motions]
     displaced = {key: repeated(value, n) for key, value in block.displaced.items()}
     compliance = repeated(block.compliance, n)
     return replace(block, points=number(block.points), compliance=compliance, motions=motions, displaced=displaced)

@@ -30,6 +30,9 @@ class ShapeKernels:
     weigh: Kernel
     gather: Kernel
     corner: Kernel
+    half: Kernel
+    size: Kernel
+    material: Kernel
 
 
 @cache
@@ -173,11 +176,41 @@ def shape_derivations(real: Scalar) -> ShapeKernels:
         """A place in the frame of a shape, unit times its size: from the centre of mass of a body, or in the world."""
         k = tid()
         size = scale[shape[k]]
+        across = size[1]
+        if along_z == 1:  # round about z
+            across = size[0]
         place = transform_point(
-            transform[shape[k]], vec3(unit[k][0] * size[0], unit[k][1] * size[1], unit[k][2] * size[along_z])
+            transform[shape[k]], vec3(unit[k][0] * size[0], unit[k][1] * across, unit[k][2] * size[along_z])
         )
         if body[k] >= 0:
             place -= com[body[k]]
         out[target[k]] = place
 
-    return ShapeKernels(round_size, plane_frame, weigh, gather, corner)
+    @kernel
+    def half(shape: array[int], spine: int, scale: array[vec3], target: array[int], out: array[vec3]):
+        """Half sizes of a box, or of the line of centres of a capsule along z."""
+        k = tid()
+        s = scale[shape[k]]
+        if spine > 0:
+            s = vec3(0.0, 0.0, s[1])
+        out[target[k]] = s
+
+    @kernel
+    def size(shape: array[int], column: int, scale: array[vec3], target: array[int], out: array[real]):
+        k = tid()
+        value = real(0.0)
+        if shape[k] >= 0:
+            value = scale[shape[k]][0]
+            if column == 1:
+                value = scale[shape[k]][1]
+        out[target[k]] = value
+
+    @kernel
+    def material(shape: array[int], values: array[real], target: array[int], out: array[real]):
+        k = tid()
+        value = real(0.0)
+        if shape[k] >= 0:
+            value = values[shape[k]]
+        out[target[k]] = value
+
+    return ShapeKernels(round_size, plane_frame, weigh, gather, corner, half, size, material)

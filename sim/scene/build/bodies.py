@@ -8,7 +8,7 @@ import numpy as np
 
 from sim.geometry import quaternion_about, rotation_from_axis_angle
 from sim.scene.build.context import BuildContext
-from sim.scene.build.followed import followed
+from sim.scene.build.followed import motions
 from sim.scene.build.shapes import add_forms
 
 BODY_KINDS = ("body", "rod")
@@ -40,10 +40,6 @@ def _turn(entry: dict[str, Any]) -> np.ndarray:
 
 def _body(context: BuildContext, name: str, entry: dict[str, Any]) -> np.ndarray:
     body, rotation = entry["body"], entry["rotation"]
-    recorded: list[dict[str, Any]] = []
-    if "follow" in body:
-        place = np.array(entry["position"])
-        recorded = followed(context, f"objects.{name}.body.follow", body["follow"], place)
     weighs = [shape for shape in body["shapes"].values() if "density" in shape or "mass" in shape]
     if "mass" not in body and not weighs and not body["held"]:
         what, hint = (
@@ -63,7 +59,7 @@ def _body(context: BuildContext, name: str, entry: dict[str, Any]) -> np.ndarray
         velocity=entry["velocity"],
         spin=entry["spin"],
         held=body["held"],
-        motion=[*body["motion"], *recorded] or None,
+        motion=motions(context, f"objects.{name}.body.motion", body["motion"], np.array(entry["position"])),
     )
     add_forms(context, name, number, body)
     return np.array([number])

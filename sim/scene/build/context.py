@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from sim.geometry import GeometryError
+from sim.geometry import GeometryError, load_groups
 from sim.io import RecordingError
+from sim.io.recording import Origin, suggest
 from sim.model import Group, ModelBuilder, ModelError
 from sim.scene.schema.paths import SceneValue
 from sim.scene.validate.document import Document
@@ -48,6 +49,8 @@ class BuildContext:
     problems: list[Diagnostic] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     skipped: set[str] = field(default_factory=set)  # paths of entries that cannot be built
+    origins: dict[str, Origin] = field(default_factory=dict)  # path of a recording -> how it was read
+    physical_groups: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)  # object -> those of its file
     by_region: dict[str, ByRegion] = field(default_factory=dict)  # path of a value -> where its regions are
     finer: int = 1
     places: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -94,8 +97,35 @@ class BuildContext:
         """The particles (n,) that the entry at a path names by `on` and `where`; None where they are not known."""
         if entry["on"] in self.groups:
             with self.at(f"{path}.where"):
-                return self.groups[entry["on"]].choose(entry["where"])
+                return self.chosen(entry["on"], entry["where"])
         return None
+
+    def chosen(self, name: str, where: Mapping[str, Any]) -> np.ndarray:
+        """The particles (n,) of an object that satisfy a rule, which may name a physical group of its mesh file.
+
+        Raises GeometryError.
+        """
+        rule = dict(where)
+        if "group" in rule:
+            named = rule.pop("group")
+            found = self._physical_groups(name)
+            if named not in found:
+                what = f"the mesh of `{name}` has no physical group `{named}`"
+                raise GeometryError(
+                    what, suggest(named, list(found), "groups") or "physical groups are those of .msh files"
+                )
+            used = self.groups[name].file_to_point
+            nodes = found[named] if used is None else found[named][used[found[named]] >= 0]
+            rule["indices"] = np.intersect1d(nodes, rule["indices"]) if "indices" in rule else nodes
+        return self.groups[name].choose(rule)
+
+    def _physical_groups(self, name: str) -> dict[str, np.ndarray]:
+        """Those of the mesh file of an object."""
+        if name not in self.physical_groups:
+            file = self.data["objects"][name].get("soft", {}).get("mesh", {}).get("file")
+            path = f"objects.{name}.soft.mesh.file"
+            self.physical_groups[name] = {} if file is None else load_groups(self.scene.file(path))
+        return self.physical_groups[name]
 
     def problem(self, path: str, what: str, hint: str = "") -> None:
         """Notes a problem at a path of the scene."""

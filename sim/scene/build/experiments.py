@@ -24,6 +24,7 @@ from sim.io import Recording, load_recording
 from sim.io.recording import suggest
 from sim.model import Group, Model
 from sim.scene.build.context import BuildContext
+from sim.scene.build.registration import make_registration
 
 WHOLE = 1e-6
 """A duration may miss a whole number of frames by this part of a frame."""
@@ -66,7 +67,7 @@ def make_markers(context: BuildContext, pinned: np.ndarray) -> dict[str, Markers
                 out[name] = _carried(name, entry["on"], group, entry["at"])
         elif "where" in entry:
             with context.at(f"{path}.where"):
-                out[name] = Markers(name, entry["on"], group.choose(entry["where"]))
+                out[name] = Markers(name, entry["on"], context.chosen(entry["on"], entry["where"]))
         else:
             with context.at(f"{path}.farthest"):
                 free = np.flatnonzero(~np.isin(group.points, pinned))
@@ -127,7 +128,10 @@ def make_experiments(context: BuildContext, model: Model | None, markers: dict[s
         schedule = make_schedule(context, time, f"{path}.set" if time != context.data["time"] else "time.duration")
         targets = _targets(context, f"{path}.target", entry["target"], schedule, markers) if "target" in entry else {}
         angles = _angles(context, f"{path}.angles", entry["angles"], schedule) if "angles" in entry else {}
-        out.append(Experiment(name, schedule, entry["use"] == "fit", settings, targets, angles))
+        registration = None
+        if targets and model is not None and "align" in entry["target"]:
+            registration, targets = make_registration(context, name, schedule, targets, model)
+        out.append(Experiment(name, schedule, entry["use"] == "fit", settings, targets, angles, registration))
     return out
 
 
@@ -219,9 +223,22 @@ def load_target(
     with context.at(f"{path}.file"):
         file = context.scene.file(f"{path}.file")
         with context.at(path):
-            return load_recording(
-                file, entry.get("key"), rate=entry.get("rate"), unit=entry["unit"],
+            recording = load_recording(
+                file, entry.get("key"), rate=entry.get("rate"), unit=entry.get("unit"),
                 start=entry.get("start"), duration=entry.get("duration"),
-                axes=entry["axes"], mirror=entry["mirror"], markers=columns, marker_count=count,
+                axes=entry.get("axes"), up=entry.get("up"), world_up=_world_up(context), mirror=entry["mirror"],
+                markers=columns, marker_count=count,
             )  # fmt: skip
+            if recording.origin is not None:
+                context.origins[path] = recording.origin
+            return recording
     return None
+
+
+def _world_up(context: BuildContext) -> str | None:
+    """Our axis that points against gravity; y without gravity, None where it points along none."""
+    gravity = context.data.get("world", {}).get("gravity", [0.0, 0.0, 0.0])  # broken: said elsewhere
+    along = np.flatnonzero(gravity)
+    if len(along) > 1:
+        return None
+    return "y" if not len(along) else "-" * (gravity[along[0]] > 0) + "xyz"[along[0]]

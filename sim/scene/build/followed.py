@@ -1,55 +1,117 @@
-"""Held bodies that go as recorded: markers on them as displacements and turns, linear from sample to sample."""
+"""Attached points and held bodies that go as recorded: markers on them as displacements and turns."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from sim.io import Recording, RecordingError
+from sim.io.readers.about import longest_gap
+from sim.io.recording import SAME_TIME
 from sim.scene.build.context import BuildContext
 from sim.scene.build.experiments import load_target
 
 MOST_TURNED = 3.0
 """Turns of more [rad] are refused: those of half a turn and more could be the other way round."""
+RIGID = 0.02
+"""Markers that move against each other by this part of their distances (root mean square) are on no rigid body."""
 
 
-def followed(context: BuildContext, path: str, entry: dict[str, Any], origin: np.ndarray) -> list[dict[str, Any]]:
-    """Motions of a body whose origin (3,) begins at `origin`: those of recorded markers since t = 0.
+def motions(
+    context: BuildContext, path: str, entries: Sequence[dict[str, Any]], place: np.ndarray
+) -> list[dict[str, Any]]:
+    """Motions as a builder takes them: recordings become displacements of a place (3,) and turns about it."""
+    out = []
+    for k, entry in enumerate(entries):
+        if "follow" in entry:
+            track = _followed(context, f"{path}.{k}.follow", entry["follow"], place)
+            out += [] if track is None else [{"follow": track}]
+        else:
+            out.append(entry)
+    return out
 
-    One marker moves it, three or more turn it too, as the rotation that fits them best (W. Kabsch, 1976).
-    """
+
+def _followed(context: BuildContext, path: str, entry: dict[str, Any], place: np.ndarray) -> dict[str, Any] | None:
+    """One marker moves the place, three or more turn it too, as the rotation that fits them best (W. Kabsch, 1976)."""
     recording = load_target(context, path, entry, entry.get("markers"), None)
     if recording is None:
-        return []
+        return None
     with context.at(path):
-        times, moved, turned = poses(recording, origin)
-        out = []
-        for key, values in (("move", moved), ("turn", turned)):
-            for k in np.flatnonzero(np.any(np.diff(values, axis=0), axis=1)):
-                step = (values[k + 1] - values[k]).tolist()
-                out.append({key: step, "start": times[k], "end": times[k + 1], "ease": "linear"})
-        return out
-    return []
+        recording = _complete(recording, _duration(context), entry["bridge"])
+        times, moved, turned, misfit = poses(recording, place)
+        if misfit > RIGID:
+            context.warnings.append(
+                f"{path}: the markers move against each other by {misfit:.2g} of their distances (root mean square), as"
+                " on no rigid body; a rotation was fitted to them"
+            )
+        return {"time": times, "move": moved, "turn": turned, "about": place}
+    return None
 
 
-def poses(recording: Recording, origin: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Times (n,) [s] from 0 on, displacements of the origin and rotation vectors (n, 3) [m], [rad] since then.
+def force_over_time(context: BuildContext, path: str, entry: dict[str, Any]) -> tuple[np.ndarray, np.ndarray] | None:
+    """Times (n,) [s] and forces (n, 3) [N] from t = 0 on; None, and a problem, where there are none."""
+    recording = load_target(context, path, entry, entry.get("markers"), None)
+    if recording is None:
+        return None
+    with context.at(path):
+        if recording.marker_count > 1:
+            names = ", ".join(recording.labels[:12])
+            raise RecordingError(
+                f"the file has {recording.marker_count} forces: {names}", "choose one: `markers: [NAME]`"
+            )
+        recording = _complete(recording, _duration(context), entry["bridge"])
+        return recording.time, recording.positions[:, 0]
+    return None
 
-    Samples in which a marker is missing are left out.  Raises RecordingError.
+
+def _duration(context: BuildContext) -> float:
+    """The longest time that is simulated [s]; 0 where that is not known."""
+    sets = (entry.get("set", {}) for entry in context.data.get("experiments", {}).values())
+    of_scene = context.data.get("time", {}).get("duration", 0.0)
+    return max([of_scene, *(values.get("time.duration", 0.0) for values in sets)])
+
+
+def _complete(recording: Recording, duration: float, bridge: float) -> Recording:
+    """The frames from t = 0 to the one after the end that see all markers.  Raises RecordingError."""
+    slack = recording.interval * (1.0 + SAME_TIME)
+    if recording.time[-1] + slack < duration:
+        raise RecordingError(
+            f"the recording ends at {recording.time[-1]:g} s, the simulation at {duration:g} s",
+            "shorten `time.duration`, or start the recording earlier",
+        )
+    if not np.isfinite(recording.sample([0.0])).all():
+        raise RecordingError("not all markers are seen at t = 0", "choose another `start`")
+    needed = (recording.time >= -slack) & (recording.time <= duration + slack)
+    if not duration:
+        needed[:] = True
+    unseen = ~np.isfinite(recording.positions).all(axis=(1, 2)) & needed
+    longest = longest_gap(unseen[needed], recording.time[needed])
+    if longest > bridge * (1.0 + SAME_TIME):
+        raise RecordingError(
+            f"{int(unseen.sum())} of {int(needed.sum())} frames miss a marker, the longest gap lasts {longest:.4g} s",
+            f"choose markers without gaps, or `bridge: {longest:.4g} s` where a spline across it is good enough",
+        )
+    kept = needed & ~unseen
+    return Recording(recording.positions[kept], recording.time[kept], recording.labels)
+
+
+def poses(recording: Recording, place: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Times (n,) [s] from 0 on, displacements of a place (3,) that goes with the markers and rotation vectors (n, 3)
+    [m], [rad] since then, of frames that see all; and how far the markers are from a rigid body, of their distances.
+
+    Raises RecordingError.
     """
     count = recording.marker_count
     if count == 2:
-        raise RecordingError("two markers tell no rotation", "choose one, which moves the body, or three, by `markers`")
-    first = recording.sample([0.0])[0]
-    if not np.isfinite(first).all():
-        raise RecordingError("not all markers are seen at t = 0", "choose another `start`")
-    seen = np.isfinite(recording.positions).all(axis=(1, 2)) & (recording.time > 0)
-    times = np.append(0.0, recording.time[seen])
-    x = np.concatenate([first[None], recording.positions[seen]])
+        raise RecordingError("two markers tell no rotation", "choose one, which moves it, or three, by `markers`")
+    later = recording.time > SAME_TIME * recording.interval
+    times = np.append(0.0, recording.time[later])
+    x = np.concatenate([recording.sample([0.0]), recording.positions[later]])
     center = x.mean(axis=1)
     if count == 1:
-        return times, center - center[0], np.zeros((len(times), 3))
+        return times, center - center[0], np.zeros((len(times), 3)), 0.0
     arms = x - center[:, None]
     spread = np.linalg.svd(arms[0], compute_uv=False)
     if spread[1] < 1e-6 * spread[0]:
@@ -63,7 +125,8 @@ def poses(recording: Recording, origin: np.ndarray) -> tuple[np.ndarray, np.ndar
             f"the markers turn by {np.linalg.norm(turned, axis=1).max():.2g} rad",
             "half a turn and more is not followed",
         )
-    return times, center - origin - np.einsum("tij,j->ti", rotations, center[0] - origin), turned
+    off = np.sqrt(np.mean((arms - np.einsum("tij,mj->tmi", rotations, arms[0])) ** 2) / np.mean(arms[0] ** 2))
+    return times, center - place - np.einsum("tij,j->ti", rotations, center[0] - place), turned, float(off)
 
 
 def _vector(r: np.ndarray) -> np.ndarray:

@@ -216,7 +216,8 @@ def _spread_regions(made: _Object, group: Group) -> None:
     chosen: dict[str, np.ndarray] = {}
     for region, where in made.entry["regions"].items():
         with context.at(f"objects.{made.name}.regions.{region}"):
-            chosen[region] = group.choose(where)
+            chosen[region] = context.chosen(made.name, where)
+    meet = all("group" in where for where in made.entry["regions"].values())  # parts of a mesh share their interfaces
     values = {f"{made.path}.{key}": body.get(key) for key in ("density", "mass")}
     for constraint, keys in body["material"].items():
         values |= {f"{made.path}.material.{constraint}.{key}": value for key, value in keys.items()}
@@ -228,7 +229,7 @@ def _spread_regions(made: _Object, group: Group) -> None:
         # Between two regions the order of the object decides, alike for all of its values.
         names = tuple(region for region in chosen if region in value["regions"])
         with context.at(f"{place}.regions"):
-            found = ByRegion(names, assign_regions(elements, {region: chosen[region] for region in names}))
+            found = ByRegion(names, assign_regions(elements, {region: chosen[region] for region in names}, meet))
             context.by_region[place] = found
             numbers = np.array([value["regions"][region] for region in names])
             context.builder.set_values(group, key, numbers[found.source])

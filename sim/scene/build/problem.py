@@ -29,6 +29,7 @@ from sim.solvers import (
     SolverError,
     growing,
     growth_warning,
+    inside_at_start,
     rounding_warning,
     start_warning,
     step_warnings,
@@ -49,7 +50,7 @@ def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = PRECI
     problem = _problem(context, device, dtype)
     problem.finer_mesh = FinerMesh(scene, device, dtype, marker_places(context, problem.markers))
     # Whether recordings lie where the simulation begins is seen from both.
-    if notes := alignment_notes(problem, _spaces(scene)):
+    if notes := alignment_notes(problem, _spaces(context)):
         problem.description = replace(problem.description, notes=(*problem.description.notes, *notes))
     return problem
 
@@ -94,6 +95,11 @@ def _problem(context: BuildContext, device: DeviceLike, dtype: Any) -> Problem:
     if longest and (error := growing(solver, longest)) is not None:
         context.problem("solver.xpbd", str(error), error.hint)
     reference = make_solver(context, model, "reference") if "reference" in scene.data else None
+    for _, name, what, deep in inside_at_start(solver):
+        if deep:
+            context.problem(f"objects.{name}", what, f"move one of them, as by `objects.{name}.position`")
+        else:
+            context.warnings.append(f"{what}: the contact pushes them out at the start")
     context.finish()
     if longest and (text := growth_warning(solver, longest)):
         context.warnings.append(f"solver: {text}")
@@ -130,13 +136,14 @@ def _description(context: BuildContext, method: Method) -> Description:
         scene.path,
         scene.files(),
         tuple(context.data["optimize"]["numerics"]),
+        {path: origin.told for path, origin in context.origins.items()},
     )
 
 
-def _spaces(scene: Document) -> dict[str, FileSpace]:
+def _spaces(context: BuildContext) -> dict[str, FileSpace]:
     """Experiment -> unit and axes of its recording."""
-    targets = {name: entry["target"] for name, entry in scene.data["experiments"].items() if "target" in entry}
-    return {name: FileSpace(target["unit"], tuple(target["axes"])) for name, target in targets.items()}
+    origins = {name: context.origins.get(f"experiments.{name}.target") for name in context.data["experiments"]}
+    return {name: FileSpace(origin.unit, origin.axes) for name, origin in origins.items() if origin is not None}
 
 
 def _with_method(scene: Document, method: Method) -> Document:

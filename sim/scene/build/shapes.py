@@ -17,7 +17,11 @@ def add_forms(context: BuildContext, name: str, body: int, entry: dict[str, Any]
     for label, shape in entry["shapes"].items():
         path = f"objects.{name}.body.shapes.{label}"
         made_of = builder.ShapeConfig(
-            shape.get("density", 0.0), shape.get("friction"), shape.get("restitution"), shape.get("mass")
+            shape.get("density", 0.0),
+            shape.get("friction"),
+            shape.get("restitution"),
+            shape.get("mass"),
+            entry.get("touches"),
         )
         with context.at(path):
             kind, size = _form(context, path, shape)

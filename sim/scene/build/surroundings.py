@@ -1,4 +1,4 @@
-"""Shapes, attachments and loads of a scene, handed to a `ModelBuilder`."""
+"""Shapes, self-contact, attachments and loads of a scene, handed to a `ModelBuilder`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from sim.scene.build.context import BuildContext
+from sim.scene.build.followed import force_over_time, motions
 
 TOUCHING = 1e-9
 """Depth [m] below which a point on the surface of a shape is not inside of it."""
@@ -28,6 +29,16 @@ def add_shapes(context: BuildContext) -> None:
                 context.builder.add_ground_plane(point=plane["point"], normal=plane["normal"], **common)
 
 
+def add_self_contact(context: BuildContext) -> None:
+    """What collides with itself."""
+    entry = context.data["contact"]
+    named = [name for name in entry["self"] if name in context.groups]
+    if named and len(named) == len(entry["self"]):
+        options = {key: value for key, value in entry.items() if key != "self"}
+        with context.at("contact"):
+            context.builder.add_self_contact(named, **options)
+
+
 def add_loads(context: BuildContext) -> None:
     """Every load of the scene."""
     for name, entry in context.entries("loads"):
@@ -35,6 +46,8 @@ def add_loads(context: BuildContext) -> None:
         with context.at(f"loads.{name}"):
             if points is not None:
                 more = {"arm": entry["arm"], "compliance": entry["compliance"]} if "arm" in entry else {}
+                if "force" in entry:
+                    more["force"] = force_over_time(context, f"loads.{name}.force", entry["force"])
                 context.builder.add_load(points, entry["mass"], label=name, **more)
 
 
@@ -49,8 +62,19 @@ def add_attachments(context: BuildContext) -> dict[str, np.ndarray]:
             if "to" in entry:
                 _tie(context, name, entry, points)
             else:
+                group = context.groups[entry["on"]]
+                middle = group.positions[points - group.start].mean(axis=0)
+                motion = motions(context, f"attachments.{name}.motion", entry["motion"], middle)
+                if "release" in entry:
+                    motion.append({"release": entry["release"]})
+                    if entry["compliance"] == 0.0:
+                        what = "pinned points, of compliance 0, cannot be let go"
+                        context.problem(
+                            f"attachments.{name}.release", what, "add `compliance: 1e-7 m/N`, or another small one"
+                        )
+                        continue
                 context.builder.add_attachment(
-                    points, entry["motion"] or None, entry["compliance"], name,
+                    points, motion or None, entry["compliance"], name,
                     offset=entry.get("offset"), turn=entry.get("turn"),
                 )  # fmt: skip
                 attached[name] = points
@@ -60,8 +84,8 @@ def add_attachments(context: BuildContext) -> dict[str, np.ndarray]:
 def _tie(context: BuildContext, name: str, entry: dict[str, Any], points: np.ndarray) -> None:
     """Ties points to the body that carries them, to the nearest segment of a rod."""
     path = f"attachments.{name}"
-    for key in ("motion", "offset", "turn"):
-        if entry.get(key):
+    for key in ("motion", "offset", "turn", "release"):
+        if entry.get(key) is not None and entry[key] != []:
             context.problem(f"{path}.{key}", f"`{key}` of points that a body carries", "remove it: the body moves them")
     bodies = context.bodies.get(entry["to"])
     if bodies is None:

@@ -17,6 +17,7 @@ import numpy as np
 from sim.files import FileError, quoted, read_text
 from sim.geometry import Placed
 from sim.scene.urdf.elements import read_xml
+from sim.scene.urdf.forms import TABLES
 from sim.scene.urdf.robot import DROPPABLE, MOVES, RobotReader, UrdfJoint, UrdfLink
 from sim.scene.urdf.tree import WORLD, RobotTree
 from sim.schema.errors import Diagnostic, Mark, SceneError, SourceText, word_hint
@@ -161,7 +162,8 @@ class _Writer:
         return [f"  {name}:", *lines, *_placement(self.tree.placed[link.name])]
 
     def _forms(self, body: str, links: Iterable[str]) -> list[str]:
-        """Shapes and visuals of the links that make up a body."""
+        """Shapes and visuals of the links that make up a body; shapes, which overlap at joints, collide with nothing
+        until the user names it."""
         out: dict[str, dict[str, str]] = {}
         for link in links:
             for form in self.tree.links[link].forms:
@@ -177,7 +179,10 @@ class _Writer:
                 where = f", at: {_numbers(at)}" if np.abs(at).max() > NOTHING else ""
                 where += f", turn: {_numbers(turn)}" if np.abs(turn).max() > NOTHING else ""
                 table[new] = f"{{{form.kind}: {{{form.sizes(self.folder)}}}{where}}}"
-        return [f"{table}: {{" + ", ".join(f"{k}: {v}" for k, v in forms.items()) + "}" for table, forms in out.items()]
+        lines = [
+            f"{table}: {{" + ", ".join(f"{k}: {v}" for k, v in forms.items()) + "}" for table, forms in out.items()
+        ]
+        return [*lines, *(["touches: []"] if TABLES["collision"] in out else [])]
 
     @staticmethod
     def _entries(entries: Sequence[str], longer: Sequence[str]) -> list[str]:

@@ -21,7 +21,7 @@ from sim.scene.urdf.places import turn_of_rpy
 from sim.schema.errors import Diagnostic, Mark, word_hint
 
 DROPPABLE = {
-    "collision": "shapes of links: nothing collides with them",
+    "collision": "shapes of links: nothing can collide with them",
     "visual": "pictures of links: they are drawn as their shapes, or as bodies of equal inertia",
     "transmission": "gears and motors: joints turn as if there were none",
     "wide-limits": "limits of angles that are a turn apart or more: the angle is known up to whole turns",

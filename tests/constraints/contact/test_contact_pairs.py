@@ -9,7 +9,7 @@ from contact_worlds import coordinate, gradients
 import sim
 
 
-def balls(places: list[float], speeds: list[float], restitution: float, friction: float) -> sim.Model:
+def balls(places: list[float], speeds: list[float], restitution: float, friction: float, worlds: int = 1) -> sim.Model:
     """Two balls of 10 cm, of which the first spins."""
     made = sim.ModelBuilder(gravity=(0, 0, 0))
     for k, (x, v) in enumerate(zip(places, speeds, strict=True)):
@@ -20,7 +20,7 @@ def balls(places: list[float], speeds: list[float], restitution: float, friction
     ends = [made.point_of(0, [0, 0, 0]), made.point_of(1, [0, 0, 0])]
     made.add_constraints("contact_points", [ends], 0.0, label="hit", radius=0.1, other_radius=0.1,
                          friction=friction, restitution=restitution)  # fmt: skip
-    return made.finalize(dtype=sim.float64, requires_grad=True)
+    return made.replicate(worlds).finalize(dtype=sim.float64, requires_grad=True)
 
 
 def momenta(state: sim.State, model: sim.Model) -> np.ndarray:
@@ -45,17 +45,13 @@ def test_two_balls_exchange_their_motion() -> None:
 
 
 def test_what_rubs_keeps_its_momenta() -> None:
-    """An oblique collision of balls of which one spins: linear momentum to rounding, angular momentum to first order,
-    since forces act where the bodies are at the end of the step."""
+    """An oblique collision of balls of which one spins, at any rate: to rounding."""
     model = balls([0.0, 0.3], [1.0, -0.5], 0.6, 0.4)
-    begin, lost = model.state(), []
-    for hertz in (240, 480, 960):
-        end = sim.rollout(sim.SolverXPBD(model), begin, hertz // 4, 1 / hertz).final
+    begin = model.state()
+    for hertz in (240, 960):
+        end = sim.rollout(sim.SolverXPBD(model, iterations=2), begin, hertz // 4, 1 / hertz).final
         assert np.abs(end.body_qd.numpy()[1, 3:]).max() > 0.5  # it was set spinning
-        gap = momenta(end, model) - momenta(begin, model)
-        assert np.abs(gap[:3]).max() < 1e-12
-        lost.append(np.abs(gap[3:]).max() * hertz)
-    assert max(lost) < 1.0
+        np.testing.assert_allclose(momenta(end, model), momenta(begin, model), atol=1e-12)
 
 
 def test_derivatives_of_a_collision_against_differences() -> None:
@@ -78,14 +74,22 @@ def test_derivatives_of_a_collision_against_differences() -> None:
 
 def test_threads_checkpoints_and_worlds_change_no_bit() -> None:
     """Of a gradient through collisions with friction."""
-    results = []
-    for strategy in (sim.StoreAll(), sim.Checkpointed(every=7)):
-        model = balls([0.0, 0.3], [1.0, -0.5], 0.6, 0.4)
-        solver = sim.SolverXPBD(model, iterations=2)
-        with sim.Tape() as tape:
-            found = sim.rollout(solver, model.state(), steps=40, dt=1 / 240, strategy=strategy).final
-        array, weight = coordinate("body_q", 1, 1)(found)
-        tape.backward(grads={array: sim.array(weight, dtype=array.dtype)})
-        results.append([found.body_q.numpy().copy(), *(a.grad.numpy().copy() for a in model.materials.values())])
-    for one, other in zip(*results, strict=True):
-        np.testing.assert_array_equal(one, other)
+    before, results = sim.get_num_threads(), []
+    ways = [(sim.StoreAll(), 1, 1), (sim.Checkpointed(every=7), 1, 1), (sim.StoreAll(), 2, 1), (sim.StoreAll(), 1, 2)]
+    try:
+        for strategy, threads, worlds in ways:
+            sim.set_num_threads(threads)
+            model = balls([0.0, 0.3], [1.0, -0.5], 0.6, 0.4, worlds)
+            solver = sim.SolverXPBD(model, iterations=2)
+            with sim.Tape() as tape:
+                found = sim.rollout(solver, model.state(), steps=40, dt=1 / 240, strategy=strategy).final
+            weight = np.zeros((2 * worlds, 7))
+            weight[worlds:, 1] = 1.0  # of the second ball, in every world
+            tape.backward(grads={found.body_q: sim.array(weight, dtype=found.body_q.dtype)})
+            values = {path: a.grad.numpy() for path, a in model.materials.items() if path != "gravity"}
+            results.append([found.body_q.numpy()[::worlds], *(value[:1].copy() for value in values.values())])
+    finally:
+        sim.set_num_threads(before)
+    for other in results[1:]:
+        for one, two in zip(results[0], other, strict=True):
+            np.testing.assert_array_equal(one, two)

@@ -16,7 +16,7 @@ def made(
 ) -> sim.Model:
     """A box that slides and tumbles and a ball above a floor; all: a capsule, and a ball of the world in their way."""
     builder = sim.ModelBuilder(gravity=(0, -9.81, 0))
-    rough = Config(density=700.0, mu=friction, restitution=restitution)
+    rough = Config(density=700.0, mu=friction, restitution=restitution, touches=())  # what the world does is meant here
     box = builder.add_body([0, 0.12, 0, 0.1, 0.2, 0.1, 0.9], label="box", velocity=(1, 0, 0.2), spin=(1, 2, 3))
     builder.add_shape_box(box, None, half, 0.04, 0.06, cfg=rough, label="hull")
     ball = builder.add_body([0.4, 0.1, 0], label="ball", velocity=(-0.5, 0, 0.1))

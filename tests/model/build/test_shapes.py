@@ -82,9 +82,9 @@ def test_shapes_add_up():
     builder = sim.ModelBuilder()
     parts = add_all(builder, builder.add_body((1, 2, 3), label="robot"))
     other = builder.add_body(mass=2.0, inertia=(0.1, 0.2, 0.25), com=(0.1, 0, 0), label="other")
-    builder.add_shape_box(other, cfg=builder.ShapeConfig(density=0.0))  # weighs nothing
+    builder.add_shape_box(other, cfg=builder.ShapeConfig(density=0.0, touches=()))  # weighs nothing
     alone = builder.add_body(mass=2.0, inertia=(0.1, 0.2, 0.25), com=(0.1, 0, 0))
-    builder.add_shape_box(alone, (0.5, 0, 0), 0.1, 0.1, 0.1)
+    builder.add_shape_box(alone, (0.5, 0, 0), 0.1, 0.1, 0.1, builder.ShapeConfig(touches=()))
     model = builder.finalize(dtype=sim.float64)
     coarse, fine = (moments_of(parts(sides)) for sides in (24, 48))
     mass, centre, inertia = ((4 * b - a) / 3 for a, b in zip(coarse, fine, strict=True))  # errors ~ 1 / sides^2
@@ -203,7 +203,7 @@ REFUSED = {
     "mirrored": (
         lambda b, k: b.add_shape_mesh(k, vertices=WEDGE[0], indices=WEDGE[1], scale=-1), "scale = -1 is not positive"),
     "plane": (lambda b, k: b.add_shape_plane((0, 0, 0, 1)), r"plane is \(0, 0, 0, 1\)"),
-    "touches": (lambda b, k: b.add_shape_sphere(k, touches=[]), "touches of a shape of a body"),
+    "compliance": (lambda b, k: b.add_shape_sphere(k, compliance=1e-3), "compliance of a shape of a body"),
     "two places": (lambda b, k: b.add_shape_sphere(k, center=(0, 0, 0)), "a body and a center"),
     "free and moved": (
         lambda b, k: (b.add_shape_box(k), b.add_shape_box(b.add_body(motion={"move": (1, 0, 0), "end": 1})),

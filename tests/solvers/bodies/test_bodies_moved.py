@@ -127,7 +127,7 @@ def test_what_is_refused():
     b = sim.ModelBuilder()
     with pytest.raises(ModelError, match="motion of a body that is free"):
         b.add_body(mass=1.0, inertia=1.0, motion=MOTION)
-    with pytest.raises(ModelError, match="one of 'move', 'swing', 'turn'"):
+    with pytest.raises(ModelError, match="one of 'move', 'swing', 'follow', 'turn'"):
         b.add_body(mass=0.0, motion=[{"spin": (0, 0, 1)}])
     with pytest.raises(ModelError, match="one of 'move', 'swing'"):
         b.add_attachment([b.add_particle((0, 0, 0))], motion=[{"turn": (0, 0, 1), "end": 1.0}])

@@ -26,7 +26,8 @@ class Figure:
 
     @property
     def error(self) -> float:
-        return abs(self.found - self.exact) / abs(self.exact)
+        """Relative; that of a zero as it is."""
+        return abs(self.found - self.exact) / (1.0 if abs(self.exact) < 1e-9 else abs(self.exact))
 
     @property
     def is_derivative(self) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from sim.geometry import SolidMoments
+from sim.model.groups import Group
 from sim.model.visuals import MeshForm
 
 ONE_BOX = SolidMoments(8.0, np.zeros(3), 8.0 / 3.0 * np.eye(3))
@@ -20,13 +21,16 @@ class ShapeConfig:
     speed after a collision over that before.
 
     Of two surfaces the mean counts; one without takes that of the other, and where neither has any contact neither rubs
-    nor bounces.  Other settings of Newton's (ke, kd, margin, ...) are not there: contact has no stiffness of its own.
+    nor bounces.  touches: the objects (labels or groups) that a shape of a body collides with; None: all, but bodies
+    that a joint holds to its own.  Other settings of Newton's (ke, kd, margin, ...) are not there: contact has no
+    stiffness of its own.
     """
 
     density: float = 1000.0
     mu: float | None = None
     restitution: float | None = None
     mass: float | None = None
+    touches: Sequence[str | Group] | str | Group | None = None
 
 
 @dataclass(eq=False)
@@ -49,6 +53,11 @@ class ShapeBlock:
     extent: tuple[float, float] = (0.0, 0.0)
     moments: SolidMoments = field(default_factory=lambda: ONE_BOX)
     mesh: MeshForm | None = None
+
+    @property
+    def owner(self) -> str:
+        """The body that it is on; in the world the shape itself."""
+        return self.label.split(".")[0]
 
     @property
     def weighs(self) -> bool:

@@ -16,13 +16,8 @@ from sim.constraints.slots.pattern import PARTICLE, Slots
 from sim.model.build.blocks import ConstraintBlock
 from sim.model.build.bodies import SlotPlace
 from sim.model.build.shapes.blocks import ShapeBlock
+from sim.model.build.shapes.pairs import CORNERS, FIELDS, ROUND
 from sim.model.errors import ModelError
-
-FIELDS = {"box": "contact_box", "capsule": "contact_capsule", "cylinder": "contact_cylinder"}
-"""Shapes that see a point in their own frame, and the constraints."""
-CORNERS = np.array([[x, y, z] for x in (-1.0, 1.0) for y in (-1.0, 1.0) for z in (-1.0, 1.0)])
-ROUND = ("sphere", "capsule")
-"""Shapes whose points have a radius."""
 
 
 def contact_blocks(
@@ -41,16 +36,15 @@ def contact_blocks(
         elif len(points) and (shape.kind in FIELDS or shape.kind == "sphere"):
             out.append(_with_particles(shape, number, points, thickness, tied))
         if shape.bodies[0] < 0:
-            out += [_with_shape(shape, other, k) for k, other in enumerate(shapes) if _meet(shape, other)]
+            out += [_with_shape(shape, other, k) for k, other in enumerate(shapes) if meets_world(shape, other)]
     return out
 
 
-def _meet(of_world: ShapeBlock, other: ShapeBlock) -> bool:
+def meets_world(of_world: ShapeBlock, other: ShapeBlock) -> bool:
     """Whether a shape of the world is there for that of a body."""
     if other.bodies[0] < 0 or other.kind == "plane" or of_world.kind not in ("plane", "sphere"):
         return False
-    body = other.label.split(".")[0]
-    return of_world.touches is None or body in of_world.touches
+    return of_world.touches is None or other.owner in of_world.touches
 
 
 def tied_pairs(blocks: Sequence[ConstraintBlock]) -> set[tuple[int, int]]:
@@ -133,7 +127,7 @@ def _ball_of_world(label: str, ball: ShapeBlock, other: ShapeBlock, number: int)
     if other.kind not in (*FIELDS, "sphere"):
         raise ModelError(
             f"{label}: a {other.kind} and a ball of the world do not meet so far",
-            f"Leave {other.label.split('.')[0]!r} out of its `touches`, or build it of balls, capsules and boxes",
+            f"Leave {other.owner!r} out of its `touches`, or build it of balls, capsules and boxes",
         )
     radius = "thickness" if other.kind in FIELDS else "other_radius"
     values = {key: other.values[key] for key in _sizes(other)} | {radius: ball.values["radius"]}
@@ -162,7 +156,7 @@ def _points_of(plane: ShapeBlock, shape: ShapeBlock) -> np.ndarray:
         return np.asarray(shape.mesh.vertices, np.float64)
     raise ModelError(
         f"{plane.label}/{shape.label}: a {shape.kind} and a plane do not meet so far",
-        f"Leave {shape.label.split('.')[0]!r} out of the plane's `touches`, or take a mesh or a capsule instead",
+        f"Leave {shape.owner!r} out of the plane's `touches`, or take a mesh or a capsule instead",
     )
 
 

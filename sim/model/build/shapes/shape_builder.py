@@ -260,12 +260,11 @@ class ShapeBuilder(BodyBuilder):
             raise ModelError(f"restitution = {made_of.restitution:g} is more than 1", "1 keeps all of the speed")
         if in_world and contact:
             values["compliance"] = np.array([checks.number("compliance", compliance)])
-        elif compliance or touches is not None:
-            what = "compliance" if compliance else "touches"
-            raise ModelError(f"{what} of a shape of a body", "It is that of shapes in the world, with particles")
-        if isinstance(touches, str | Group):
-            touches = [touches]
-        names = None if touches is None else tuple(t.name if isinstance(t, Group) else t for t in touches)
+        elif compliance:
+            raise ModelError("compliance of a shape of a body", "It is that of shapes in the world, with particles")
+        met = made_of.touches if touches is None else touches
+        listed = [met] if isinstance(met, str | Group) else met
+        names = None if listed is None else tuple(t.name if isinstance(t, Group) else t for t in listed)
         name = self._shape_label(label, "ground" if kind == "plane" else kind, body)
         block = ShapeBlock(
             name, kind, np.array([body], np.int32), values, place, frame[3:], contact if in_world else "", names, **more

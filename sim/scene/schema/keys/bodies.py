@@ -5,7 +5,7 @@ from __future__ import annotations
 from sim.constraints.joints.rod import CURVATURE_2, CURVATURE_3, TWIST_RATE
 from sim.constraints.tetrahedron import POISSON
 from sim.scene.schema.keys.common import FILE_SPACE, MOST_PER_SIDE, REQUIRED, key
-from sim.scene.schema.keys.motions import FOLLOW, motion
+from sim.scene.schema.keys.motions import motion
 from sim.schema.containers import List, Map, Table, Union
 from sim.schema.kinds import NOT_NEGATIVE, POSITIVE, Bool, Choice, File, Int, NameOf, Number, Tuple
 from sim.schema.reading import Kind, SchemaLine
@@ -75,10 +75,11 @@ BODY = Table((
     key("com", Tuple(3, "m"), "centre of mass, in the frame of the body", [0, 0, 0],
         may_vary=True, model_path="{1}.com"),
     key("held", Bool(), "it does not move, but by `motion`", False),
-    key("motion", List(motion(4, of_body=True)), "of a held body: displacements and turns, added up", []),
-    key("follow", FOLLOW, "of a held body: it goes as recorded from where it begins, linearly between the samples"),
+    key("motion", List(motion(4, of_body=True), alone=True), "of a held body: displacements and turns, added up", []),
     key("shapes", Map(SHAPE), "what it is made of: with `density` or `mass` they give its mass, centre of mass and "
         "inertia, or add to them", {}),
+    key("touches", List(NameOf("objects")), "the objects that its shapes collide with, both ways; default: all, but "
+        "bodies that a joint holds to it"),
     key("visuals", Map(VISUAL), "how it is drawn; default: as its shapes, else as a body of equal inertia", {}),
     key("sites", Map(Tuple(3, "m")), "named points of the body, for markers; default: its origin", {}),
 ))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sim.schema.containers import List, Map, Table, Union
-from sim.schema.kinds import Axes, Bool, Choice, File, Int, Number, Tuple, UnitName
+from sim.schema.kinds import POSITIVE, Axes, Bool, Choice, File, FrameText, Int, Number, Text, Tuple, UnitName
 from sim.schema.reading import Default, SchemaLine
 
 key = SchemaLine  # what most lines of this folder begin with
@@ -20,14 +20,30 @@ WHERE = Table((
     key("boundary", Choice((True,)), "points on the boundary of the surface"),
     key("indices", List(Int(), 1), "points by their index in the file, before merging"),
     key("near", List(Tuple(3, "m"), 1), "the point nearest to each of these"),
+    key("group", Text(), "points of a physical group of a .msh file, by its name, or number where it has none"),
     key("all", Choice((True,)), "every point"),
-), needs_one=True, title="a choice of points (`x`, `y`, `z`, `boundary`, `indices`, `near`, `all`)")
+), needs_one=True, title="a choice of points (`x`, `y`, `z`, `boundary`, `indices`, `near`, `group`, `all`)")
 
 FILE_SPACE = (
     key("unit", UnitName("m"), "unit of the file's lengths", "m"),
     key("axes", Axes(), "file axes that become our x, y, z; a rotation, unless `mirror`", ["x", "y", "z"]),
     key("mirror", Bool(), "allow `axes` to swap left and right", False),
 )
+
+# How a recording is read: what every table has that names one, beside which of its markers are meant.
+RECORDING = (
+    key("file", File(), "a recording: .npz, .csv, .trc or .c3d (see docs/recordings.md)", REQUIRED),
+    key("key", Text(), "array in an npz file, (frames, markers, 3)"),
+    key("rate", Number("Hz", POSITIVE), "frames per second, where the file has no times"),
+    key("unit", UnitName("m"), "unit of the file's lengths; default: as the file says, metres in sim's own"),
+    key("axes", Axes(), "file axes that become our x, y, z; a rotation, unless `mirror`; default: by `up`"),
+    key("up", Choice(("x", "y", "z", "-x", "-y", "-z")),
+        "the file's axis that points against gravity; default: as the file says; sim's own have our axes"),
+    key("mirror", Bool(), "allow `axes` to swap left and right", False),
+    key("start", Union((FrameText(), Table((key("frame", Int(), "frame number from 0", REQUIRED),)), Number("s"))),
+        "the moment of the recording that is t = 0: a time of its clock, or `frame 71`; default: 0 s of its clock"),
+)
+AXES_OR_UP = (("axes", "up"),)
 # fmt: on
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from sim.identify.data.measures import MEASURE_SPECS, measure_lines
-from sim.scene.schema.keys.common import FILE_SPACE, REQUIRED, WHERE, key
+from sim.scene.schema.keys.common import AXES_OR_UP, RECORDING, REQUIRED, WHERE, key
 from sim.schema.containers import Deferred, List, Map, Table, Union
-from sim.schema.kinds import POSITIVE, Choice, File, FrameText, Int, NameOf, Number, Text, Tuple, UnitName
+from sim.schema.kinds import POSITIVE, Bool, Choice, File, Int, NameOf, Number, Text, Tuple, UnitName
 
 _MEASURES_DOC = "; ".join(
     f"{name}: {spec.doc}" + (f" [{spec.unit}]" if spec.unit else "") for name, spec in MEASURE_SPECS.items()
@@ -27,18 +27,19 @@ MEASURES = Table((
 ))
 
 TARGET = Table((
-    key("file", File(), "recording, .npz or .csv", REQUIRED),
-    key("key", Text(), "array in an npz file, (frames, markers, 3)"),
+    *RECORDING,
     key("markers", Map(List(Union((Int(), Text("a marker's name in the recording"))), 1), keys="markers"),
         "markers -> columns of the recording, by number from 0 or by name; default: all columns are the one set of "
         "markers"),
-    key("rate", Number("Hz", POSITIVE), "frames per second, where the file has no times"),
-    *FILE_SPACE,
-    key("start", Union((FrameText(), Table((key("frame", Int(), "frame number from 0", REQUIRED),)), Number("s"))),
-        "the moment of the recording that is t = 0: a time, or `frame 71`; default: its first frame"),
     key("duration", Number("s", POSITIVE), "how much of the recording is used; default: as long as the experiment"),
     key("noise", Number("m", POSITIVE), "standard deviation of one coordinate; makes the loss dimensionless", "1 mm"),
-))
+    key("align", Table((
+        key("time", Union((Bool(), Number("s", POSITIVE))),
+            "an offset of its clock, of at most so long either way; true: five frames of the experiment", False),
+        key("frame", Bool(), "rotation and shift of its axes", False),
+    )), "what is not known of how the recording lies in time and space: found with the parameters at every evaluation,"
+        " and told with standard errors"),
+), at_most_one=AXES_OR_UP)
 
 ANGLES = Table((
     key("file", File(), "recording, .csv: `time, <name>, ...`, whole turns counted or not", REQUIRED),

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from sim.scene.schema.keys.common import FILE_SPACE, REQUIRED, key
+from sim.scene.schema.keys.common import AXES_OR_UP, RECORDING, REQUIRED, key
 from sim.schema.containers import List, Table, Union
-from sim.schema.kinds import NOT_NEGATIVE, POSITIVE, Choice, File, FrameText, Int, Number, Text, Tuple
+from sim.schema.kinds import NOT_NEGATIVE, POSITIVE, Choice, Int, Number, Text, Tuple
 
 # fmt: off
 FOLLOW = Table((
-    key("file", File(), "recording, .npz or .csv, of markers on the body", REQUIRED),
-    key("key", Text(), "array in an npz file, (frames, markers, 3)"),
+    *RECORDING,
     key("markers", List(Union((Int(), Text("a marker's name in the recording"))), 1),
-        "which: one, which moves the body, or three and more, which turn it too; default: all"),
-    key("rate", Number("Hz", POSITIVE), "frames per second, where the file has no times"),
-    *FILE_SPACE,
-    key("start", Union((FrameText(), Table((key("frame", Int(), "frame number from 0", REQUIRED),)), Number("s"))),
-        "the moment of the recording that is t = 0; default: as its times say"),
-))
+        "which: one, which moves it, or three and more, which turn it too; default: all"),
+    key("bridge", Number("s", NOT_NEGATIVE), "gaps of up to this are bridged by the spline; others are an error", 0),
+), at_most_one=AXES_OR_UP)
 # fmt: on
 
 
@@ -40,5 +36,6 @@ def motion(number: int, of_body: bool = False) -> Table:
         key("swing", Tuple(3, "m"), "displacement d of d (1 - cos(2 pi f t)) / 2",
             may_vary=True, model_path=path("swing")),
         key("frequency", Number("Hz", POSITIVE), "f of the swing", REQUIRED, only_with=("swing",)),
-    ), one_of=((*moves, "swing"),))
+        key("follow", FOLLOW, "it goes as recorded from where it begins: a cubic spline through the samples"),
+    ), one_of=((*moves, "swing", "follow"),))
     # fmt: on

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from sim.identify.losses.terms import LOSS
 from sim.scene.schema.keys.common import REQUIRED, key
+from sim.scene.schema.keys.contact import CONTACT
 from sim.scene.schema.keys.expectations import EXPECT
 from sim.scene.schema.keys.experiments import EXPERIMENTS, MARKERS, MEASURES
 from sim.scene.schema.keys.joints import JOINTS
@@ -57,6 +58,7 @@ def scene_schema(materials: Mapping[str, MaterialSpec]) -> SchemaLine:
         key("objects", Map(objects(materials), table="objects"), "what moves", REQUIRED),
         key("joints", Map(JOINTS, table="joints"), "what holds bodies together", {}, may_be_set=True),
         key("shapes", Map(SHAPES, table="shapes"), "what is collided with", {}, may_be_set=True),
+        key("contact", CONTACT, "what collides with itself", {}, may_be_set=True),
         key("attachments", Map(ATTACHMENTS, table="attachments"), "points that are held or moved", {}, may_be_set=True),
         key("loads", Map(LOADS, table="loads"), "additional masses", {}, may_be_set=True),
         key("markers", Map(MARKERS, table="markers"), "points that are observed", {}),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from sim.scene.schema.keys.bodies import surface
-from sim.scene.schema.keys.common import REQUIRED, WHERE, key
+from sim.scene.schema.keys.common import AXES_OR_UP, RECORDING, REQUIRED, WHERE, key
 from sim.scene.schema.keys.motions import motion
-from sim.schema.containers import List, Table
-from sim.schema.kinds import NOT_NEGATIVE, POSITIVE, NameOf, Number, Tuple
+from sim.schema.containers import List, Table, Union
+from sim.schema.kinds import NOT_NEGATIVE, POSITIVE, Int, NameOf, Number, Text, Tuple, UnitName
 
 # Paths in the model: {1} is the name of the shape, attachment or load.
 # fmt: off
@@ -44,17 +44,27 @@ ATTACHMENTS = Table((
         "beginning at rest; with it or `turn` both may be sought", may_vary=True, model_path="{1}.offset"),
     key("turn", Tuple(3, "rad"), "rotation vector, about the middle of its points, of how it holds them; then `offset`",
         may_vary=True, model_path="{1}.turn"),
-    key("motion", List(motion(3)), "displacements of the attached points, added up; none: held still", []),
+    key("motion", List(motion(3), alone=True), "displacements of the attached points, added up; none: held still", []),
+    key("release", Number("s", NOT_NEGATIVE), "when the points are let go; takes a compliance; default: never"),
 ))
+
+FORCE = Table((
+    *(line for line in RECORDING if line.name != "unit"),
+    key("unit", UnitName("N"), "unit of the file's forces", "N"),
+    key("markers", List(Union((Int(), Text("a name in the recording"))), 1, 1), "which, if the file has several"),
+    key("bridge", Number("s", NOT_NEGATIVE), "gaps of up to this are bridged by a line; others are an error", 0),
+), at_most_one=AXES_OR_UP)
 
 LOADS = Table((
     key("on", NameOf("objects"), "the object", REQUIRED),
     key("where", WHERE, "the points that carry it", REQUIRED),
     key("mass", Number("kg", NOT_NEGATIVE), "additional mass, shared equally by the points, or at the end of `arm`",
-        REQUIRED, may_vary=True, model_path="{1}.mass"),
+        0, may_vary=True, model_path="{1}.mass"),
     key("arm", Tuple(3, "m"), "at rest, from the middle of the points to the mass; it turns with four of them, which "
         "lie far apart, as a rigid arm", may_vary=True, model_path="{1}.arm"),
     key("compliance", Number("m/N", NOT_NEGATIVE), "of the arm; 0 is rigid", 0, only_with=("arm",),
         model_path="{1}.compliance"),
+    key("force", FORCE, "a force over time, shared equally by the points: a recording of forces, `time, NAME.x, NAME.y,"
+        " NAME.z`, linear between its samples"),
 ))
 # fmt: on

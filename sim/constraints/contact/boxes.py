@@ -1,0 +1,290 @@
+"""Contact of boxes, and of their edges with capsules: C >= 0 apart.  What meets what is an integer of each step.
+
+Two boxes meet where a corner of one is on a face of the other, or where two edges cross.  Each corner has a row, with
+either box, and so has what each of the four edges of a face crosses as it comes onto the other solid, and as it leaves.
+Each step chooses the faces and edges, from where the solids are predicted to be.  The line of centres of a capsule is a
+box without width.
+
+The face is the one that keeps them apart best, and its opposite where it is parallel (separating axes: S. Gottschalk,
+M. C. Lin, D. Manocha, "OBBTree", SIGGRAPH 1996), not the one nearest to a corner: a corner on an edge of the other, as
+in a stack, is near two.  Edges cross along the common normal that keeps them apart best, if no face does so better by
+more than a tenth.  Parallel edges do not cross: their ends are corners.
+"""
+
+# Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
+# mypy: ignore-errors
+
+from sim.constraints.base import Constraint, constraint
+from sim.constraints.particles import particle_layout
+from sim.constraints.projection import parameter_struct
+from sim.constraints.slots.bodies import body_struct, seen_from, slot_struct
+from sim.constraints.slots.linearization import movers_of, points_of
+from sim.constraints.slots.pattern import Slots
+from sim.core.lang.embedding import fields_at
+from sim.core.lang.frontend.builtins import abs, sqrt, static, tid, where
+from sim.core.lang.frontend.function import func
+from sim.core.lang.library.quaternion import quat_rotate, quat_to_matrix
+from sim.core.lang.library.vector import cross, dot, length
+from sim.core.lang.memoize import memoize
+from sim.core.lang.types import Scalar, quaternion, vec3, vector
+from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.launch.kernel import Kernel, kernel
+
+OPEN = 1.0
+"""C [m] of a row that nothing was chosen for."""
+FACING = 0.95
+"""Cosine of the angle between faces that count as parallel."""
+RIM = 1e-3
+"""How far outside of a face a corner may be that lies on it, in sizes of the box."""
+PARALLEL = 1e-4
+"""|d_1 x d_2|^2 below which edges count as parallel."""
+BESIDE = 0.2
+"""How far the normal of a crossing may lean over an edge to the far side of its face, as the sine of the angle."""
+
+
+@func
+def along(edge):
+    """The direction of an edge given by the signs of the faces it lies on, 0 along itself."""
+    return type(edge)(1.0 - edge[0] * edge[0], 1.0 - edge[1] * edge[1], 1.0 - edge[2] * edge[2])
+
+
+@func
+def middle(edge, half):
+    return type(edge)(edge[0] * half[0], edge[1] * half[1], edge[2] * half[2])
+
+
+@func
+def corner_of(x, other_half, corner):
+    return x.p + quat_rotate(x.q, middle(corner, other_half))
+
+
+@constraint(
+    points=2,
+    unilateral=True,
+    units={"half": "m", "other_half": "m"},
+    added_by="add_shape_box",
+    frames=(0, 1),
+)
+def contact_corner(x, half: vec3, other_half: vec3, corner: vec3, face: vec3):
+    """Distance of a corner of the second box from a face of the first.  C [m].
+
+    corner: its signs; face: outward normal in the frame of the first, all 0: open.  A step chooses the face.
+    """
+    if dot(face, face) > 0.5:
+        return dot(face, corner_of(x, other_half, corner) - middle(face, half))
+    return 0.0 * x.p[0] + OPEN
+
+
+@contact_corner.touched_at
+def _at_corner(x, half: vec3, other_half: vec3, corner: vec3, face: vec3):
+    return corner_of(x, other_half, corner)
+
+
+@func
+def lines(x, half, other_half, edge, other_edge):
+    """Directions of both edges, unit normal from the first solid to the other, and between the middles of the edges."""
+    a, b = along(edge), quat_rotate(x.q, along(other_edge))
+    m = cross(a, b)
+    n = m / length(m)
+    if dot(n, edge) < 0.0:
+        n = -n
+    return a, b, n, x.p + quat_rotate(x.q, middle(other_edge, other_half)) - middle(edge, half)
+
+
+@constraint(
+    points=2,
+    unilateral=True,
+    units={"half": "m", "other_half": "m", "thickness": "m", "other_thickness": "m"},
+    added_by="add_shape_box",
+    frames=(0, 1),
+)
+def contact_edges(
+    x,
+    half: vec3,
+    other_half: vec3,
+    thickness: float,
+    other_thickness: float,
+    axis: float,
+    side: float,
+    leaves: float,
+    edge: vec3,
+    other_edge: vec3,
+):
+    """Distance of two edges of boxes, or lines of centres of capsules, along their common normal, minus both
+    thicknesses.  C [m].
+
+    axis, side, leaves: +-1, along which axis of a face the edge of the first is, on which side of it, and whether it
+    leaves the second solid there; a capsule has no sides and axes, and none leaves it.
+    edge, other_edge: signs of the faces that the edges lie on, 0 along themselves; all 0: open.  A step chooses them.
+    """
+    if dot(edge, edge) > 0.5:
+        _, _, n, between = lines(x, half, other_half, edge, other_edge)
+        return dot(n, between) - thickness - other_thickness
+    return 0.0 * x.p[0] + OPEN
+
+
+@contact_edges.touched_at
+def _at_crossing(
+    x,
+    half: vec3,
+    other_half: vec3,
+    thickness: float,
+    other_thickness: float,
+    axis: float,
+    side: float,
+    leaves: float,
+    edge: vec3,
+    other_edge: vec3,
+):
+    """On the surface of the first."""
+    if dot(edge, edge) > 0.5:
+        a, b, n, between = lines(x, half, other_half, edge, other_edge)
+        tilt = dot(a, b)
+        s = (dot(a, between) - tilt * dot(b, between)) / (1.0 - tilt * tilt)
+        return middle(edge, half) + s * a + thickness * n
+    return 0.0 * x.p
+
+
+@func
+def most_apart(seen, axes, half, other_half):
+    """How far the face that keeps two boxes apart best does so, and its normal from the first to the second."""
+    best, normal = type(half)(1.0)[0] * -1e30, 0.0 * half
+    for j in static(range(3)):
+        unit = 0.0 * half
+        unit[j] = 1.0
+        if half[(j + 1) % 3] + half[(j + 2) % 3] > 0.0:
+            reach = half[j] + sum([other_half[k] * abs(axes[k][j]) for k in static(range(3))])
+            gap = abs(seen.p[j]) - reach
+            if gap > best:
+                best, normal = gap, where(seen.p[j] < 0.0, -unit, unit)
+        if other_half[(j + 1) % 3] + other_half[(j + 2) % 3] > 0.0:
+            reach = other_half[j] + sum([half[k] * abs(axes[j][k]) for k in static(range(3))])
+            off = dot(axes[j], seen.p)
+            if abs(off) - reach > best:
+                best, normal = abs(off) - reach, where(off < 0.0, -axes[j], axes[j])
+    return best, normal
+
+
+@memoize
+def make_choice(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
+    """What the rows `tid()` of `contact_corner` or `contact_edges` are about, from predicted poses."""
+    vec3, Quat = vector(3, real), quaternion(real)
+    Data, SlotData = parameter_struct(c, real), slot_struct(c, slots, real)
+    Bodies, movers, points_at = body_struct(real), movers_of(slots), points_of(c, slots, real)
+    particle_type = particle_layout(real).type(real)
+
+    @func
+    def sign_of(value):
+        return where(value < 0.0, real(-1.0), real(1.0))
+
+    @func
+    def lying(n, axes, i, half, side):
+        """Of the edge along axis i, on one side of the face that looks towards n most: signs of its faces; can it be
+        met that way; the outward direction of that side, 0 where there is no width; and is the face that of the axis
+        after i?"""
+        on_j, on_k = dot(n, axes[(i + 1) % 3]), dot(n, axes[(i + 2) % 3])
+        next_one = abs(on_j) >= abs(on_k)
+        beside = where(next_one, on_k, on_j)
+        wide = where(next_one, half[(i + 2) % 3], half[(i + 1) % 3]) > 0.0
+        on_side = where(wide, side, sign_of(beside))
+        edge = vec3()
+        edge[(i + 1) % 3] = where(next_one, sign_of(on_j), on_side)
+        edge[(i + 2) % 3] = where(next_one, on_side, sign_of(on_k))
+        met = where(wide, side * beside > -BESIDE, side > 0.0)
+        outward = where(wide, side, real(0.0)) * where(next_one, axes[(i + 2) % 3], axes[(i + 1) % 3])
+        return edge, half[i] > 0.0 and met, outward, next_one
+
+    @func
+    def axes_of(seen):
+        R = quat_to_matrix(seen.q)
+        return [vec3(R[0, j], R[1, j], R[2, j]) for j in static(range(3))]
+
+    @kernel(name=f"choose_faces_{slots.kinds}")
+    def choose_faces(
+        points: array2d[int],
+        placing: SlotData,
+        bodies: Bodies,
+        particle: array[particle_type],
+        dx: array[vec3],
+        turn: array[Quat],
+        data: Data,
+    ):
+        k = tid()
+        _, _, _, _, _, _, poses = movers(k, points, bodies, particle, dx, turn)
+        a, b = points_at([], poses, fields_at(placing, k))
+        seen, half, other_half = seen_from(a, b), data.half[k], data.other_half[k]
+        face = vec3()
+        if length(seen.p) < length(half) + length(other_half):
+            axes = axes_of(seen)
+            at = corner_of(seen, other_half, data.corner[k])
+            best, n = most_apart(seen, axes, half, other_half)
+            apart = best
+            for i in static(range(3)):
+                for j in static(range(3)):
+                    unit = vec3()
+                    unit[i] = 1.0
+                    m = cross(unit, axes[j])
+                    if dot(m, m) > PARALLEL:
+                        m = m / sqrt(dot(m, m))
+                        if abs(dot(m, n)) < FACING:  # else it is about the face
+                            reach = half[0] * abs(m[0]) + half[1] * abs(m[1]) + half[2] * abs(m[2])
+                            reach += sum([other_half[d] * abs(dot(m, axes[d])) for d in static(range(3))])
+                            apart = max(apart, abs(dot(m, seen.p)) - reach)
+            if best > 0.0 or best >= 1.1 * apart - 1e-5 * length(half + other_half):
+                for j in static(range(3)):
+                    beside = max(abs(at[(j + 1) % 3]) - half[(j + 1) % 3], abs(at[(j + 2) % 3]) - half[(j + 2) % 3])
+                    if abs(n[j]) > FACING and beside < RIM * length(half):
+                        face[j] = where(n[j] < 0.0, real(-1.0), real(1.0))
+        data.face[k] = face
+
+    @kernel(name=f"choose_edges_{slots.kinds}")
+    def choose_edges(
+        points: array2d[int],
+        placing: SlotData,
+        bodies: Bodies,
+        particle: array[particle_type],
+        dx: array[vec3],
+        turn: array[Quat],
+        data: Data,
+    ):
+        k = tid()
+        _, _, _, _, _, _, poses = movers(k, points, bodies, particle, dx, turn)
+        a, b = points_at([], poses, fields_at(placing, k))
+        seen = seen_from(a, b)
+        half, other_half, around = data.half[k], data.other_half[k], data.thickness[k] + data.other_thickness[k]
+        found, other = vec3(), vec3()
+        if length(seen.p) < length(half) + length(other_half) + around:
+            axes = axes_of(seen)
+            unit = [vec3(1.0, 0.0, 0.0), vec3(0.0, 1.0, 0.0), vec3(0.0, 0.0, 1.0)]
+            best, _ = most_apart(seen, axes, half, other_half)
+            best -= around
+            least = best
+            if best < 0.0:
+                least = 1.1 * best - 1e-5 * length(half + other_half)
+            for i in static(range(3)):
+                for j in static(range(3)):
+                    m = cross(unit[i], axes[j])
+                    if dot(m, m) > PARALLEL:
+                        n = m / sqrt(dot(m, m))
+                        if dot(n, seen.p) < 0.0:
+                            n = -n
+                        e, could, outward, next_one = lying(n, unit, static(i), half, sign_of(data.side[k]))
+                        flat = dot(outward, outward) == 0.0
+                        could = could and (flat or next_one == (data.axis[k] > 0.0))
+                        for on in static((1.0, -1.0)):
+                            f, met, outward, _ = lying(-n, axes, static(j), other_half, real(on))
+                            flat = dot(outward, outward) == 0.0
+                            met = met and (flat or dot(outward, unit[i]) * data.leaves[k] > 0.0)
+                            between = seen.p - middle(e, half)
+                            for d in static(range(3)):
+                                between += (f[d] * other_half[d]) * axes[d]
+                            tilt = dot(unit[i], axes[j])
+                            along_a, along_b = dot(unit[i], between), dot(axes[j], between)
+                            s = (along_a - tilt * along_b) / (1.0 - tilt * tilt)
+                            t = (tilt * along_a - along_b) / (1.0 - tilt * tilt)
+                            gap = dot(n, between) - around
+                            if could and met and abs(s) < half[i] and abs(t) < other_half[j] and gap >= least:
+                                least, found, other = gap, e, f
+        data.edge[k], data.other_edge[k] = found, other
+
+    return choose_faces if c is contact_corner else choose_edges

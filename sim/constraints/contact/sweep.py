@@ -1,0 +1,228 @@
+"""One sweep over pairs of surfaces that were found near each other: contact and friction of all closed ones at once.
+
+A particle in several closed pairs counts in each as one of a part of its mass (mass splitting, see
+`sim.constraints.projection`), here in proportion to its weight in the pair and to how deep that is:
+
+    s_kj = |b_kj C_k| / S_j          S_j = sum_k |b_kj C_k|
+
+so that the step is a continuous function of where everything is: a pair that only just closes takes no share from the
+others, as it would if they were counted.  Equal pairs at one place do together what one of them would do alone.
+
+Pairs write what they move their points by, and each particle adds that up in the order of its pairs: the same bits for
+any number of threads, and whatever pairs are listed beside the closed ones.  Of a closed pair, with the normal n and
+the weights b of `pairs`, A = sum_j w_j b_j^2 / s_j:
+
+    lambda   <- max(lambda - C / A, 0)
+    lambda_t <- lambda_t - P u / A, cut to mu lambda        u = sum_j b_j (x_j - x_j^before), P = 1 - n n^T
+    x_j      <- x_j + w_j b_j (change of lambda n + lambda_t)
+
+Coulomb's law for positions (M. Macklin, M. Mueller, N. Chentanez, T.-Y. Kim, "Unified Particle Physics for Real-Time
+Applications", 2014, section 6.1) with multipliers that add up over the sweeps of a step.
+"""
+
+# Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
+# mypy: ignore-errors
+
+from dataclasses import dataclass
+
+from sim.constraints.contact.pairs import edge_edge, point_triangle, side_of_edge, side_of_triangle
+from sim.constraints.particles import particle_layout
+from sim.core.lang.frontend.builtins import abs, atomic_add, atomic_max, sqrt, static, tid
+from sim.core.lang.frontend.function import func
+from sim.core.lang.library.vector import dot
+from sim.core.lang.memoize import memoize
+from sim.core.lang.types import Scalar, vector
+from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.launch.kernel import Kernel, kernel
+
+POINT_TRIANGLE, EDGE_EDGE = 0, 1
+"""Kinds of pairs."""
+WORST, CROSSED = 0, 1
+"""What `measure` reports: the deepest penetration [m], and how many pairs have passed through each other."""
+
+
+@dataclass(frozen=True)
+class SweepKernels:
+    """Of one kind of pairs: `weigh` those that are closed, `project` them, and `measure` how deep they are."""
+
+    weigh: Kernel
+    project: Kernel
+    measure: Kernel
+
+
+@memoize
+def sweep_kernels(kind: int, real: Scalar, first: bool) -> SweepKernels:
+    """The kernels over the pairs of a kind, one thread for each; first: multipliers are zero before."""
+    vec3, layout = vector(3, real), particle_layout(real)
+    particle_type, position, displacement = layout.type(real), layout.position, layout.displacement
+    touch, side_of = (point_triangle, side_of_triangle) if kind == POINT_TRIANGLE else (edge_edge, side_of_edge)
+    corners = ((1.0, 0.0, 0.0, 0.0), (0.0, 1 / 3, 1 / 3, 1 / 3))
+    halves = ((0.5, 0.5, 0.0, 0.0), (0.0, 0.0, 0.5, 0.5))
+    one, other = corners if kind == POINT_TRIANGLE else halves
+    edges = kind == EDGE_EDGE
+    signs = (1.0, 1.0, -1.0, -1.0) if edges else (1.0, -1.0, -1.0, -1.0)  # of the weights b
+
+    @func
+    def summed(values):
+        """Of both sides, each the mean of its points."""
+        return sum([real(static(one)[j] + static(other)[j]) * values[j] for j in static(range(4))])
+
+    @func
+    def gap(x, before, half, limit):
+        """C, n, b and whether the pair is one to project: edges only where they cross."""
+        n, b, inside = touch(x, side_of(x, before))
+        C = dot(n, b[0] * x[0] + b[1] * x[1] + b[2] * x[2] + b[3] * x[3]) - min(summed(half), limit)
+        return C, n, b, inside or not edges
+
+    @kernel(name=f"weigh_pairs_{kind}_{first}")
+    def weigh(
+        begin: int,
+        count: array[int],
+        points: array2d[int],
+        limit: array[real],
+        half: array[real],
+        x_ref: array[vec3],
+        particle: array[particle_type],
+        multiplier: array[real],
+        share: array[real],
+    ):
+        k = tid()
+        if k < count[kind]:
+            row = begin + k
+            p = [points[row, j] for j in static(range(4))]
+            C, _, b, counts = gap(
+                [position(particle[p[j]]) for j in static(range(4))],
+                [x_ref[p[j]] for j in static(range(4))],
+                [half[p[j]] for j in static(range(4))],
+                limit[row],
+            )
+            pushes = C < 0.0
+            if not first:
+                pushes = pushes or multiplier[row] > 0.0
+            shares = [real(0.0) for _ in static(range(4))]
+            if pushes and counts:
+                # Not below zero, as weights may be by rounding: who has a share is in a pair that writes correction.
+                shares = [max(abs(C) * static(signs)[j] * b[j], 0.0) for j in static(range(4))]
+            for j in static(range(4)):
+                share[4 * row + j] = shares[j]
+
+    @kernel(name=f"project_pairs_{kind}_{first}")
+    def project(
+        begin: int,
+        count: array[int],
+        points: array2d[int],
+        limit: array[real],
+        half: array[real],
+        friction: array[real],
+        w: array[real],
+        total: array[real],
+        x_ref: array[vec3],
+        particle: array[particle_type],
+        multiplier: array[real],
+        along: array[vec3],
+        correction: array[vec3],
+    ):
+        k = tid()
+        if k < count[kind]:
+            row = begin + k
+            p = [points[row, j] for j in static(range(4))]
+            shared = [total[p[j]] for j in static(range(4))]
+            lam, lam_t = real(0.0), vec3()
+            if not first:
+                lam, lam_t = multiplier[row], along[row]
+            if shared[0] + shared[1] + shared[2] + shared[3] > 0.0:
+                moved = [vec3() for _ in static(range(4))]
+                of = [particle[p[j]] for j in static(range(4))]
+                before = [x_ref[p[j]] for j in static(range(4))]
+                C, n, b, counts = gap(
+                    [position(of[j]) for j in static(range(4))],
+                    before,
+                    [half[p[j]] for j in static(range(4))],
+                    limit[row],
+                )
+                if (C < 0.0 or lam > 0.0) and counts:
+                    weight = [w[p[j]] * b[j] for j in static(range(4))]
+                    by_depth = sum([static(signs)[j] * weight[j] * shared[j] for j in static(range(4))])  # A |C|
+                    if by_depth > 0.0:
+                        softness = abs(C) / by_depth
+                        dlam = max(-C * softness, -lam)
+                        u = sum([b[j] * displacement(of[j], before[j]) for j in static(range(4))])
+                        held = lam_t - dot(n, lam_t) * n
+                        free = held - softness * (u - dot(n, u) * n)
+                        most = 0.5 * summed([friction[p[j]] for j in static(range(4))]) * (lam + dlam)
+                        square = dot(free, free)
+                        if square > most * most:
+                            free *= most / sqrt(square)
+                        force = dlam * n + (free - held)
+                        moved = [weight[j] * force for j in static(range(4))]
+                        lam, lam_t = lam + dlam, free
+                for j in static(range(4)):
+                    correction[4 * row + j] = moved[j]
+            multiplier[row], along[row] = lam, lam_t
+
+    @kernel(name=f"measure_pairs_{kind}")
+    def measure(
+        begin: int,
+        count: array[int],
+        points: array2d[int],
+        limit: array[real],
+        half: array[real],
+        x_ref: array[vec3],
+        particle: array[particle_type],
+        report: array[real],
+    ):
+        k = tid()
+        if k < count[kind]:
+            row = begin + k
+            p = [points[row, j] for j in static(range(4))]
+            at = [half[p[j]] for j in static(range(4))]
+            C, _, _, counts = gap(
+                [position(particle[p[j]]) for j in static(range(4))],
+                [x_ref[p[j]] for j in static(range(4))],
+                at,
+                limit[row],
+            )
+            if C < 0.0 and counts:
+                atomic_max(report, WORST, -C)
+                if -C > min(summed(at), limit[row]):
+                    atomic_add(report, CROSSED, real(1.0))
+
+    weigh.race_free = project.race_free = True  # every pair writes rows of its own
+    weigh.sparse = project.sparse = True  # there is room for many more pairs than there are
+    return SweepKernels(weigh, project, measure)
+
+
+@memoize
+def particle_kernels(real: Scalar) -> tuple[Kernel, Kernel]:
+    """`add_shares`: S of every particle; `gather`: moves it by what its pairs have written.
+
+    offset (n + 1,), slots: for each particle where it stands, 4 row + point, in the order of pairs.
+    """
+    vec3, layout = vector(3, real), particle_layout(real)
+    particle_type, moved_by = layout.type(real), layout.moved_by
+
+    @kernel
+    def add_shares(offset: array[int], slots: array[int], share: array[real], total: array[real]):
+        i = tid()
+        found = real(0.0)
+        for e in range(offset[i], offset[i + 1]):
+            found += share[slots[e]]
+        total[i] = found
+
+    @kernel
+    def gather(
+        offset: array[int],
+        slots: array[int],
+        total: array[real],
+        correction: array[vec3],
+        particle: array[particle_type],
+    ):
+        i = tid()
+        if total[i] > 0.0:
+            moved = vec3()
+            for e in range(offset[i], offset[i + 1]):
+                moved += correction[slots[e]]
+            particle[i] += moved_by(moved)
+
+    add_shares.race_free = gather.race_free = True  # a slot belongs to one particle
+    return add_shares, gather

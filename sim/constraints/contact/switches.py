@@ -1,0 +1,395 @@
+"""How near the branches of a contact are to where they switch, in a step that is being taken.
+
+A step is a program with branches, and its derivative that of the branches taken: at a switch the loss has a kink, or
+another slope on its other side, and the gradient is one-sided.  Of a one-sided constraint these are
+
+* closing: r = lambda K + target - C, how far it would push in all if it were not one-sided, K = G W G^T; it pushes
+  where r > 0.  Both C and lambda are zero at r = 0.  And an impact at the very beginning of the step;
+* cone: the length of the multiplier of friction that would stop all slip, against mu lambda_n;
+* threshold: the speed of approach, against those where impacts begin to rebound, and where they do in full; and what
+  rebounds against what falls back within the step.
+
+A launch of `make_foresight` after the prediction and of `make_look` before each projection looks for them; nothing of
+the step itself is changed.  Closing is measured by how far C has come in the predicted step, the others by what they
+are compared with.
+"""
+
+# Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
+# mypy: ignore-errors
+
+from sim.constraints.base import Constraint
+from sim.constraints.contact.geometry import contact_of, slip_of
+from sim.constraints.contact.impact import RESTING, time_of_impact
+from sim.constraints.contact.projection import inverted
+from sim.constraints.contact.surface import impact_struct, surface_struct
+from sim.constraints.particles import particle_layout
+from sim.constraints.projection import parameter_struct
+from sim.constraints.slots.bodies import body_struct, matrix_in_world, slot_struct
+from sim.constraints.slots.linearization import row_functions, rows_of
+from sim.constraints.slots.pattern import Slots
+from sim.core.lang.embedding import fields_at
+from sim.core.lang.frontend.builtins import abs, static, tid
+from sim.core.lang.frontend.function import func
+from sim.core.lang.library.vector import cross, dot, length, spatial_bottom, spatial_top
+from sim.core.lang.memoize import memoize
+from sim.core.lang.types import Scalar, matrix, quaternion, vector
+from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.launch.kernel import Kernel, kernel
+
+NEAR = 1e-6
+"""Relative distance from a switch at which a contact counts as switching."""
+CLOSING, CONE, THRESHOLD, TOGETHER = 1, 2, 4, 8
+"""Bits of what switches.  TOGETHER: impacts of one mover at the same time."""
+OPEN, STICKS, SLIPS = 0, 1, 2
+"""What a contact does in a step; one without friction sticks."""
+GROWS, REBOUNDS = 4, 8
+"""What is added to that of an impact whose rebound is not yet in full, and in full."""
+
+
+@func
+def near(a, b, scale):
+    return abs(a - b) <= NEAR * scale
+
+
+@memoize
+def make_foresight(c: Constraint, slots: Slots, real: Scalar, rough: bool) -> Kernel:
+    """What the predicted step says of one-sided constraints `tid()`: how far C comes in it, the time of an impact (-1:
+    none), what kind of impact, and which of its branches are near a switch.
+
+    rough: of contacts with friction or restitution.
+    """
+    vec3, spatial, Quat = vector(3, real), vector(6, real), quaternion(real)
+    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
+    Surface = surface_struct(real)
+    layout = particle_layout(real)
+    particle_type, position = layout.type(real), layout.position
+    particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
+    n_particles, n_bodies = len(particles), len(owners)
+    rows_at, (_, _, product) = rows_of(c, slots, real), row_functions(slots)
+
+    @kernel(name=f"foresee_{c.name}_{slots.kinds}")
+    def foresee(
+        points: array2d[int],
+        placing: SlotData,
+        data: Data,
+        surface: Surface,
+        x_ref: array[vec3],
+        v: array[vec3],
+        bodies: Bodies,
+        body_qd: array[spatial],
+        gravity: array[vec3],
+        dt: real,
+        particle: array[particle_type],
+        dx: array[vec3],
+        turn: array[Quat],
+        travel: array[real],
+        impact: array[real],
+        kind: array[int],
+        switching: array[int],
+    ):
+        k = tid()
+        p_k = [points[k, j] for j in static(particles)]
+        b_k = [points[k, j] for j in static(owners)]
+        placed_k, data_k = fields_at(placing, k), fields_at(data, k)
+        begun = [(bodies.x[b_k[g]], bodies.q[b_k[g]]) for g in static(range(n_bodies))]
+        poses = [(begun[g][0] + dx[b_k[g]], turn[b_k[g]] * begun[g][1]) for g in static(range(n_bodies))]
+        x_0 = [x_ref[p_k[p]] for p in static(range(n_particles))]
+        x = [position(particle[p_k[p]]) for p in static(range(n_particles))]
+        C_0, G_0 = rows_at(x_0, begun, placed_k, data_k)
+        C, _ = rows_at(x, poses, placed_k, data_k)
+        come = abs(C[0] - C_0[0])
+        at, what, found = real(-1.0), 0, 0
+        if rough:
+            velocity = [v[p_k[p]] for p in static(range(n_particles))] + [
+                spatial_top(body_qd[b_k[i // 2]]) if i % 2 == 0 else spatial_bottom(body_qd[b_k[i // 2]])
+                for i in static(range(2 * n_bodies))
+            ]
+            mean = (C[0] - C_0[0]) / dt
+            a = (mean - product(G_0[0], velocity)) / dt
+            s = time_of_impact(C_0[0], C[0], a * (dt * dt))
+            approach = -(mean + a * (s - 0.5) * dt)
+            resting = RESTING * length(gravity[0]) * dt
+            if resting > 0.0 and (near(approach, resting, resting) or near(approach, 2.0 * resting, 2.0 * resting)):
+                found = found | static(THRESHOLD)
+            if approach > resting:
+                what = static(GROWS) if approach < 2.0 * resting else static(REBOUNDS)
+                if C_0[0] > 0.0:
+                    at = s
+                if near(C_0[0], real(0.0), come):
+                    found = found | static(CLOSING)
+                away = 0.5 * (surface.restitution[k] + surface.other_restitution[k]) * approach
+                left, fall = 0.5 * a * (1.0 - s) * dt, a * (0.5 - s) * dt
+                if away > 0.0 and (near(away, -left, away) or near(away, -fall, away)):
+                    found = found | static(THRESHOLD)
+        travel[k], impact[k], kind[k], switching[k] = come, at, what, found
+
+    return foresee
+
+
+@memoize
+def make_look(c: Constraint, slots: Slots, real: Scalar, rough: bool) -> Kernel:
+    """What the next projection does with one-sided constraints `start + tid()`, and how near it is to a switch.
+
+    done: how many sweeps there were before.  rounding [of C]: below it C is not known.
+    """
+    vec2, vec3, Quat = vector(2, real), vector(3, real), quaternion(real)
+    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
+    Surface, Impacts, mat22 = surface_struct(real), impact_struct(real), matrix((2, 2), real)
+    layout = particle_layout(real)
+    particle_type, position, displacement = layout.type(real), layout.position, layout.displacement
+    particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
+    n_particles, n_bodies = len(particles), len(owners)
+    contact = contact_of(c, slots, real) if rough else rows_of(c, slots, real)
+    slip, (_, response, product) = slip_of(slots), row_functions(slots)
+
+    @kernel(name=f"look_{c.name}_{slots.kinds}{'_friction' if rough else ''}")
+    def look(
+        start: int,
+        points: array2d[int],
+        placing: SlotData,
+        data: Data,
+        surface: Surface,
+        compliance: array[real],
+        impacts: Impacts,
+        w: array[real],
+        x_ref: array[vec3],
+        bodies: Bodies,
+        dt: real,
+        particle: array[particle_type],
+        dx: array[vec3],
+        turn: array[Quat],
+        multiplier: array[real],
+        along: array[vec3],
+        done: int,
+        rounding: real,
+        travel: array[real],
+        does: array[int],
+        switching: array[int],
+    ):
+        k = start + tid()
+        p_k = [points[k, j] for j in static(particles)]
+        b_k = [points[k, j] for j in static(owners)]
+        of_p = [particle[p_k[p]] for p in static(range(n_particles))]
+        begun = [(bodies.x[b_k[g]], bodies.q[b_k[g]]) for g in static(range(n_bodies))]
+        moved, turns = [dx[b_k[g]] for g in static(range(n_bodies))], [turn[b_k[g]] for g in static(range(n_bodies))]
+        poses = [(begun[g][0] + moved[g], turns[g] * begun[g][1]) for g in static(range(n_bodies))]
+        masses = [w[p_k[p]] for p in static(range(n_particles))] + [
+            bodies.inv_mass[b_k[g]] for g in static(range(n_bodies))
+        ]
+        inertias = [matrix_in_world(poses[g][1], bodies.inv_inertia[b_k[g]]) for g in static(range(n_bodies))]
+        x = [position(of_p[p]) for p in static(range(n_particles))]
+        lam, target = real(0.0), real(0.0)
+        if done > 0:
+            lam = multiplier[k]
+        alpha = compliance[k] / (dt * dt)
+        if rough:
+            target = impacts.target[k]
+            C, G, n, T, E, share, arms = contact(x, poses, fields_at(placing, k), fields_at(data, k))
+        else:
+            C, rows = contact(x, poses, fields_at(placing, k), fields_at(data, k))
+            G = rows[0]
+        M = response(G, masses, inertias)
+        own = product(G, M)
+        pushes = lam * own + target - C[0]
+        if abs(pushes) <= NEAR * travel[k] + rounding:
+            switching[k] = switching[k] | static(CLOSING)
+        do = static(OPEN)
+        if pushes > 0.0:
+            do = static(STICKS)
+            if rough:
+                dlam = (target - C[0] - alpha * lam) / (own + alpha)
+                lam_t = along[k] if done > 0 else 0.0 * along[k]
+                since = [displacement(of_p[p], x_ref[p_k[p]]) for p in static(range(n_particles))]
+                u = slip(n, share, arms, since, moved, turns) - impacts.before[k]
+                M_t = [response(E[i], masses, inertias) for i in static(range(2))]
+                mixed = product(E[0], M_t[1])
+                K = mat22(product(E[0], M_t[0]), mixed, mixed, product(E[1], M_t[1]))
+                for i in static(range(2)):
+                    u += (dlam * product(E[i], M)) * T[i]
+                b = vec2(dot(T[0], u), dot(T[1], u))
+                stopping = length(vec2(dot(T[0], lam_t), dot(T[1], lam_t)) - inverted(K, real(0.0)) @ b)
+                most = 0.5 * (surface.friction[k] + surface.other_friction[k]) * (lam + dlam)
+                if stopping > most:
+                    do = static(SLIPS)
+                if most > 0.0 and near(stopping, most, most):
+                    switching[k] = switching[k] | static(CONE)
+        does[k] = do
+
+    return look
+
+
+@memoize
+def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
+    """The same before a sweep over the velocities, of contacts with friction or restitution."""
+    vec2, vec3, spatial, Quat = vector(2, real), vector(3, real), vector(6, real), quaternion(real)
+    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
+    Surface, Impacts, mat22 = surface_struct(real), impact_struct(real), matrix((2, 2), real)
+    layout = particle_layout(real)
+    particle_type, position = layout.type(real), layout.position
+    particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
+    on_bodies = tuple(g for g, own in enumerate(slots.bodies) for _ in own)
+    n_particles, n_bodies, n_arms = len(particles), len(owners), len(on_bodies)
+    contact, (_, response, product) = contact_of(c, slots, real), row_functions(slots)
+
+    @kernel(name=f"look_at_velocities_{c.name}_{slots.kinds}")
+    def look(
+        start: int,
+        points: array2d[int],
+        placing: SlotData,
+        data: Data,
+        surface: Surface,
+        impacts: Impacts,
+        w: array[real],
+        bodies: Bodies,
+        dt: real,
+        particle: array[particle_type],
+        dx: array[vec3],
+        turn: array[Quat],
+        multiplier: array[real],
+        v: array[vec3],
+        body_qd: array[spatial],
+        late: array[real],
+        along: array[vec3],
+        done: int,
+        rounding: real,
+        travel: array[real],
+        does: array[int],
+        switching: array[int],
+    ):
+        k = start + tid()
+        if multiplier[k] > 0.0:
+            p_k = [points[k, j] for j in static(particles)]
+            b_k = [points[k, j] for j in static(owners)]
+            poses = [(bodies.x[b_k[g]] + dx[b_k[g]], turn[b_k[g]] * bodies.q[b_k[g]]) for g in static(range(n_bodies))]
+            masses = [w[p_k[p]] for p in static(range(n_particles))] + [
+                bodies.inv_mass[b_k[g]] for g in static(range(n_bodies))
+            ]
+            inertias = [matrix_in_world(poses[g][1], bodies.inv_inertia[b_k[g]]) for g in static(range(n_bodies))]
+            _, G, n, T, E, share, arms = contact(
+                [position(particle[p_k[p]]) for p in static(range(n_particles))],
+                poses,
+                fields_at(placing, k),
+                fields_at(data, k),
+            )
+            v_p = [v[p_k[p]] for p in static(range(n_particles))]
+            v_b = [spatial_top(body_qd[b_k[g]]) for g in static(range(n_bodies))]
+            omega = [spatial_bottom(body_qd[b_k[g]]) for g in static(range(n_bodies))]
+            velocity = v_p + [v_b[i // 2] if i % 2 == 0 else omega[i // 2] for i in static(range(2 * n_bodies))]
+            total = multiplier[k]
+            if done > 0:
+                total += late[k]
+            M = response(G, masses, inertias)
+            own = product(G, M)
+            dlam = (impacts.rebound[k] - product(G, velocity)) * dt / own
+            total += dlam
+            if abs(total) * own <= NEAR * travel[k] + rounding:
+                switching[k] = switching[k] | static(CLOSING)
+            u = 0.0 * n
+            for p in static(range(n_particles)):
+                u += share[p] * v_p[p]
+            for i in static(range(n_arms)):
+                g = on_bodies[i]
+                u += arms[i][0] * (v_b[g] + cross(omega[g], arms[i][1]))
+            u = dt * u
+            for i in static(range(2)):
+                u += (dlam * product(E[i], M)) * T[i]
+            M_t = [response(E[i], masses, inertias) for i in static(range(2))]
+            mixed = product(E[0], M_t[1])
+            K = mat22(product(E[0], M_t[0]), mixed, mixed, product(E[1], M_t[1]))
+            b = vec2(dot(T[0], u), dot(T[1], u))
+            stopping = length(vec2(dot(T[0], along[k]), dot(T[1], along[k])) - inverted(K, real(0.0)) @ b)
+            most = 0.5 * (surface.friction[k] + surface.other_friction[k]) * total
+            if stopping > most:
+                does[k] = static(SLIPS)
+            if most > 0.0 and near(stopping, most, most):
+                switching[k] = switching[k] | static(CONE)
+
+    return look
+
+
+@memoize
+def make_gap(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
+    """C of constraints `tid()` where a step has led to."""
+    vec3, Quat = vector(3, real), quaternion(real)
+    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
+    layout = particle_layout(real)
+    particle_type, position = layout.type(real), layout.position
+    particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
+    n_bodies = len(owners)
+    rows_at = rows_of(c, slots, real)
+
+    @kernel(name=f"gap_{c.name}_{slots.kinds}")
+    def find_gap(
+        points: array2d[int],
+        placing: SlotData,
+        data: Data,
+        bodies: Bodies,
+        particle: array[particle_type],
+        dx: array[vec3],
+        turn: array[Quat],
+        gap: array[real],
+    ):
+        k = tid()
+        b_k = [points[k, j] for j in static(owners)]
+        poses = [(bodies.x[b_k[g]] + dx[b_k[g]], turn[b_k[g]] * bodies.q[b_k[g]]) for g in static(range(n_bodies))]
+        x = [position(particle[points[k, j]]) for j in static(particles)]
+        C, _ = rows_at(x, poses, fields_at(placing, k), fields_at(data, k))
+        gap[k] = C[0]
+
+    return find_gap
+
+
+@memoize
+def make_touched(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
+    """Where contacts `tid()` touch at the end of a step [m], and the forces of the step there on their first point, or
+    the one that a frame sees [N]: normal and friction."""
+    vec3, Quat = vector(3, real), quaternion(real)
+    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
+    layout = particle_layout(real)
+    particle_type, position = layout.type(real), layout.position
+    particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
+    on_bodies = tuple((j, g) for g, own in enumerate(slots.bodies) for j in own)
+    n_bodies, contact = len(owners), contact_of(c, slots, real)
+    first = 1 if c.frames else 0
+    at_particle = particles.index(first) if first in particles else -1
+    at_arm = next((i for i, (j, _) in enumerate(on_bodies) if j == first or c.points == 2), 0)
+    at_body = on_bodies[at_arm][1] if on_bodies else 0
+    reach_at = tuple(c.parameters).index(c.reach[first]) if c.reach and c.reach[first] else -1
+
+    @kernel(name=f"touched_{c.name}_{slots.kinds}")
+    def touched(
+        points: array2d[int],
+        placing: SlotData,
+        data: Data,
+        bodies: Bodies,
+        dt: real,
+        particle: array[particle_type],
+        dx: array[vec3],
+        turn: array[Quat],
+        multiplier: array[real],
+        late: array[real],
+        along: array[vec3],
+        rough: bool,
+        place: array[vec3],
+        normal: array[vec3],
+        friction: array[vec3],
+    ):
+        k = tid()
+        b_k = [points[k, j] for j in static(owners)]
+        poses = [(bodies.x[b_k[g]] + dx[b_k[g]], turn[b_k[g]] * bodies.q[b_k[g]]) for g in static(range(n_bodies))]
+        x = [position(particle[points[k, j]]) for j in static(particles)]
+        data_k = fields_at(data, k)
+        _, _, n, _, _, _, arms = contact(x, poses, fields_at(placing, k), data_k)
+        if at_particle >= 0:
+            at = x[at_particle]
+            if reach_at >= 0:
+                at -= data_k[reach_at] * n
+        else:
+            at = poses[at_body][0] + arms[at_arm][1]
+        lam, lam_t = multiplier[k], vec3()
+        if rough:
+            lam += late[k]
+            lam_t = along[k]
+        place[k], normal[k], friction[k] = at, (lam / (dt * dt)) * n, lam_t / (dt * dt)
+
+    return touched

@@ -1,0 +1,111 @@
+"""Shapes that begin inside of each other: an error, since a step would throw them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+
+from sim.geometry import rotation_from_quaternion
+from sim.model.build.shapes.blocks import ShapeBlock
+from sim.model.build.shapes.contacts import meets_world
+from sim.model.build.shapes.pairs import EDGED, POINTS, ROUND, collide
+from sim.model.errors import ModelError
+from sim.model.model import Model
+
+ALLOWED = 0.1
+"""How deep they may be, in parts of the least half width of the smaller one: contacts push them out at the start."""
+
+
+class PlacedSolid:
+    """A shape where it begins: kind, place (3,), axes (3, 3) in columns, size as in `shape_scale`."""
+
+    def __init__(self, kind: str, size: np.ndarray, frame: np.ndarray, pose: np.ndarray | None) -> None:
+        self.kind, self.size = kind, size
+        self.at, self.axes = frame[:3], rotation_from_quaternion(frame[3:])
+        if pose is not None:
+            turn = rotation_from_quaternion(pose[3:])
+            self.at, self.axes = pose[:3] + turn @ self.at, turn @ self.axes
+        self.points = np.zeros((0, 3))
+        if self.kind in POINTS:
+            size = self.size[[0, 0, 1]] if self.kind == "capsule" else self.size
+            self.points = self.at + (POINTS[self.kind] * size) @ self.axes.T
+        self.radius = self.size[0] if self.kind in ROUND else 0.0
+        self.half = self.size if self.kind == "box" else np.array([0.0, 0.0, self.size[1]])
+
+    @property
+    def around(self) -> float:
+        """The radius of a ball about its place that holds it."""
+        far = np.linalg.norm(self.size[:2]) if self.kind == "cylinder" else self.radius + np.linalg.norm(self.half)
+        return np.inf if self.kind in ("plane", "mesh") else float(far)
+
+    @property
+    def width(self) -> float:
+        """The least half width."""
+        sizes = {"box": self.size, "cylinder": self.size[:2]}.get(self.kind, self.size[:1])
+        return float(np.min(sizes))
+
+    def distance(self, points: np.ndarray) -> np.ndarray:
+        """Of points (n, 3) from its surface, negative inside."""
+        x = (points - self.at) @ self.axes
+        if self.kind == "plane":
+            return x[:, 2]
+        if self.kind in ROUND:
+            x[:, 2] -= np.clip(x[:, 2], -self.half[2], self.half[2])
+            return np.linalg.norm(x, axis=1) - self.radius
+        if self.kind == "box":
+            out = np.abs(x) - self.size
+        else:
+            out = np.stack([np.hypot(x[:, 0], x[:, 1]) - self.size[0], np.abs(x[:, 2]) - self.size[1]], axis=1)
+        inside = np.minimum(out.max(axis=1), 0.0)
+        return np.linalg.norm(np.maximum(out, 0.0), axis=1) + inside
+
+    def depth_in(self, other: PlacedSolid) -> float:
+        """How deep the deepest of its points is in another."""
+        return float(np.max(self.radius - other.distance(self.points), initial=0.0))
+
+
+def check_apart(model: Model, shapes: Sequence[ShapeBlock], joined: set[tuple[int, int]]) -> None:
+    """Raises ModelError where two shapes that collide begin inside of each other, in the first world."""
+    read = model.device.numpy
+    sizes, frames, poses = (
+        read(a).astype(np.float64) for a in (model.shape_scale, model.shape_transform, model.body_q)
+    )
+    solids = [
+        PlacedSolid(
+            s.kind, sizes[k * model.worlds], frames[k * model.worlds], None if (b := s.bodies[0]) < 0 else poses[b]
+        )
+        for k, s in enumerate(shapes)
+    ]
+    if len(solids) < 2:
+        return
+    places, around = np.array([s.at for s in solids]), np.array([s.around for s in solids])
+    for i, j in combinations(range(len(shapes)), 2):
+        if np.inf > around[i] + around[j] < np.linalg.norm(places[i] - places[j]):
+            continue
+        meet = collide(shapes[i], shapes[j], joined) or any(
+            shapes[a].bodies[0] < 0 and meets_world(shapes[a], shapes[b]) for a, b in ((i, j), (j, i))
+        )
+        if not meet:
+            continue
+        a, b = solids[i], solids[j]
+        depth = max(a.depth_in(b), b.depth_in(a), _crossed(a, b))
+        least = min(s.width for s in (a, b) if s.kind != "plane")
+        if depth > ALLOWED * least:
+            raise ModelError(
+                f"{shapes[i].label} and {shapes[j].label} begin {depth:.3g} m inside of each other",
+                "Move one of them, or leave it out of the `touches` of the other",
+            )
+
+
+def _crossed(a: PlacedSolid, b: PlacedSolid) -> float:
+    """How far two boxes, or lines of centres with a radius, would have to move to be apart, 0 where they are."""
+    if a.kind not in EDGED or b.kind not in EDGED:
+        return 0.0
+    crosses = [np.cross(a.axes[:, i], b.axes[:, j]) for i in range(3) for j in range(3)]
+    long = [c / np.linalg.norm(c) for c in crosses if np.linalg.norm(c) > 1e-3]
+    normals = np.array([*a.axes.T, *b.axes.T, *long])
+    reach = np.abs(normals @ a.axes) @ a.half + np.abs(normals @ b.axes) @ b.half
+    apart = np.max(np.abs(normals @ (b.at - a.at)) - reach)
+    return float(max(-apart, 0.0))

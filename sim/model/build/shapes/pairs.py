@@ -1,0 +1,175 @@
+"""Contacts of shapes of bodies with each other, and with boxes, capsules and cylinders of the world.
+
+Two shapes meet where a point of one is in the field of the other, both ways, or where two of their edges cross.  All
+pairs of one kind are one block: their sizes and coefficients are those of the shapes, read from the model's arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations, product
+
+import numpy as np
+
+from sim.constraints.base import REGISTRY
+from sim.constraints.slots.pattern import Slots
+from sim.model.build.blocks import ConstraintBlock, FromShapes
+from sim.model.build.bodies import SlotPlace
+from sim.model.build.shapes.blocks import ShapeBlock
+from sim.model.errors import ModelError
+
+FIELDS = {"box": "contact_box", "capsule": "contact_capsule", "cylinder": "contact_cylinder"}
+"""Shapes that see a point in their own frame, and the constraints."""
+CORNERS = np.array([[x, y, z] for x in (-1.0, 1.0) for y in (-1.0, 1.0) for z in (-1.0, 1.0)])
+POINTS = {"sphere": np.zeros((1, 3)), "capsule": np.array([[0.0, 0, -1], [0, 0, 1]]), "box": CORNERS}
+"""Where a shape is met first, in units of its size."""
+EDGED = ("box", "capsule")
+"""Shapes with edges, or a line of centres; the latter has one side."""
+ROUND = ("sphere", "capsule")
+"""Shapes whose points have a radius."""
+NO_TURN = np.array([[0.0, 0, 0, 1]])
+
+
+def pair_blocks(shapes: Sequence[ShapeBlock], joined: set[tuple[int, int]]) -> list[ConstraintBlock]:
+    """joined: pairs of bodies of the first world with a joint between them."""
+    fields: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
+    crossings: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
+    for i, j in combinations(range(len(shapes)), 2):
+        if not collide(shapes[i], shapes[j], joined):
+            continue
+        _check_kinds(shapes[i], shapes[j])
+        for f, p in ((i, j), (j, i)):
+            if _seen(shapes[f].kind, shapes[p].kind, f < p):
+                key = shapes[f].kind, shapes[p].kind, _pattern(shapes[f], shapes[p])
+                fields.setdefault(key, []).append((f, p))
+        if shapes[i].kind in EDGED and shapes[j].kind in EDGED:
+            e, f = (j, i) if shapes[j].kind == "capsule" else (i, j)
+            key = shapes[e].kind, shapes[f].kind, _pattern(shapes[e], shapes[f])
+            crossings.setdefault(key, []).append((e, f))
+    made = [_field_block(*key, PairRows(shapes, pairs, len(POINTS[key[1]]))) for key, pairs in fields.items()]
+    for key, pairs in crossings.items():
+        made.append(_edge_block(*key, PairRows(shapes, pairs, len(_crossings(*key[:2])))))
+    return made
+
+
+def collide(a: ShapeBlock, b: ShapeBlock, joined: set[tuple[int, int]]) -> bool:
+    """Whether constraints of this file keep two shapes apart.  Those of a joint do not collide, unless one names the
+    other; planes and balls of the world have contacts of their own."""
+    first, second = int(a.bodies[0]), int(b.bodies[0])
+    if first == second or any(s.contact or s.kind == "plane" for s in (a, b)):
+        return False
+    for s, other in ((a, b), (b, a)):
+        if s.touches is not None and other.bodies[0] >= 0 and other.owner not in s.touches:
+            return False
+    named = any(s.touches is not None for s in (a, b))
+    return named or (min(first, second), max(first, second)) not in joined
+
+
+def _check_kinds(a: ShapeBlock, b: ShapeBlock) -> None:
+    for s, other in ((a, b), (b, a)):
+        if s.kind == "mesh" or (s.kind == "cylinder" and other.kind != "sphere"):
+            raise ModelError(
+                f"{a.label} and {b.label}: a {a.kind} and a {b.kind} do not meet so far",
+                f"Leave {other.owner!r} out of the `touches` of {s.owner!r}, or build {s.label!r} of boxes, capsules"
+                " and balls",
+            )
+
+
+def _seen(field: str, points: str, first: bool) -> bool:
+    """Whether the field of one kind meets the points of another; of two balls that of the first."""
+    if field == "sphere":
+        return points == "sphere" and first
+    return field in FIELDS and points in POINTS
+
+
+def _pattern(a: ShapeBlock, b: ShapeBlock) -> str:
+    return Slots.of([None if s.bodies[0] < 0 else k for k, s in enumerate((a, b))]).kinds
+
+
+def _crossings(kind: str, other: str) -> list[tuple[float, float, float]]:
+    """`axis`, `side` and `leaves` of the crossings of two kinds."""
+    both, one = (1.0, -1.0), (1.0,)
+    own = both if kind == "box" else one
+    return list(product(own, own, both if other == "box" else one))
+
+
+class PairRows:
+    """The pairs of shapes of some constraints, `each` of a pair: numbers of shapes (n,) and bodies (n, 2), turns of
+    shapes (n, 4), and shapes whose coefficients count."""
+
+    def __init__(self, shapes: Sequence[ShapeBlock], pairs: Sequence[tuple[int, int]], each: int) -> None:
+        worlds = len(shapes[0].bodies)
+        number = np.array(pairs, np.int64)  # (pairs, 2); rows: world by world, pair by pair
+        rows = np.tile(np.repeat(number, each, axis=0), (worlds, 1))
+        world = np.repeat(np.arange(worlds), len(pairs) * each)
+        bodies = np.array([s.bodies for s in shapes])
+        turns = np.array([s.turn for s in shapes])
+        self.count = len(rows)
+        self.shapes = [rows[:, side] * worlds + world for side in (0, 1)]
+        on = np.stack([bodies[rows[:, side], world] for side in (0, 1)], axis=1)
+        self.bodies = np.maximum(on, 0).astype(np.int32)
+        self.turns = [turns[rows[:, side]] for side in (0, 1)]
+        self.surface = {}
+        for key, name in (("friction", "mu"), ("restitution", "restitution")):
+            has = np.array([name in s.values for s in shapes])
+            for side, entry in ((0, key), (1, f"other_{key}")):
+                own, other = rows[:, side], rows[:, 1 - side]
+                of = np.where(has[own], own, np.where(has[other], other, -1))
+                self.surface[entry] = FromShapes(name, np.where(of < 0, -1, of * worlds + world))
+
+    def frame(self, side: int) -> SlotPlace:
+        """The frame of a shape."""
+        zero = np.zeros((self.count, 3))
+        return SlotPlace(zero[:1], self.turns[side], shapes=self.shapes[side], units=zero)
+
+
+def _field_block(kind: str, points: str, pattern: str, rows: PairRows) -> ConstraintBlock:
+    """Points of some shapes in the fields of others."""
+    if kind == points == "box":
+        return _corner_block(pattern, rows)
+    units = np.tile(POINTS[points], (rows.count // len(POINTS[points]), 1))
+    along_z = 1 if points == "capsule" else 2
+    at = SlotPlace(np.zeros((1, 3)), NO_TURN, shapes=rows.shapes[1], units=units, along_z=along_z)
+    own: dict[str, FromShapes] = {}
+    if kind == "box":
+        own["half"] = FromShapes("half", rows.shapes[0])
+    else:
+        own["radius"] = FromShapes(0, rows.shapes[0])
+        if kind != "sphere":
+            own["half_height"] = FromShapes(1, rows.shapes[0])
+    around = "other_radius" if kind == "sphere" else "thickness"
+    own[around] = FromShapes(0, rows.shapes[1] if points in ROUND else np.full(rows.count, -1))
+    label = f"{points} in {kind} ({pattern})"
+    return ConstraintBlock(
+        label, label, REGISTRY[FIELDS.get(kind, "contact_points")], rows.bodies, np.ones(rows.count), {},
+        constants={"compliance": np.zeros(rows.count)}, slots=Slots(pattern), places={0: rows.frame(0), 1: at},
+        from_shapes=own | rows.surface,
+    )  # fmt: skip
+
+
+def _corner_block(pattern: str, rows: PairRows) -> ConstraintBlock:
+    """Corners of boxes on faces of others."""
+    own = {name: FromShapes("half", rows.shapes[side]) for side, name in enumerate(("half", "other_half"))}
+    corners = np.tile(CORNERS, (rows.count // len(CORNERS), 1))
+    label = f"corner on box ({pattern})"
+    return ConstraintBlock(
+        label, label, REGISTRY["contact_corner"], rows.bodies, np.ones(rows.count), {},
+        constants={"compliance": np.zeros(rows.count), "corner": corners, "face": np.zeros((rows.count, 3))},
+        slots=Slots(pattern), places={0: rows.frame(0), 1: rows.frame(1)}, from_shapes=own | rows.surface,
+    )  # fmt: skip
+
+
+def _edge_block(kind: str, other: str, pattern: str, rows: PairRows) -> ConstraintBlock:
+    """Crossings of edges."""
+    own = {}
+    for side, (of, size, around) in enumerate(((kind, "half", "thickness"), (other, "other_half", "other_thickness"))):
+        own[size] = FromShapes("spine" if of == "capsule" else "half", rows.shapes[side])
+        own[around] = FromShapes(0, rows.shapes[side] if of == "capsule" else np.full(rows.count, -1))
+    each, none = np.array(_crossings(kind, other)), np.zeros((rows.count, 3))
+    signs = dict(zip(("axis", "side", "leaves"), np.tile(each, (rows.count // len(each), 1)).T, strict=True))
+    label = f"{kind} across {other} ({pattern})"
+    return ConstraintBlock(
+        label, label, REGISTRY["contact_edges"], rows.bodies, np.ones(rows.count), {},
+        constants={"compliance": np.zeros(rows.count), **signs, "edge": none, "other_edge": none},
+        slots=Slots(pattern), places={0: rows.frame(0), 1: rows.frame(1)}, from_shapes=own | rows.surface,
+    )  # fmt: skip

@@ -1,0 +1,23 @@
+"""`contact`: which objects collide with themselves and with each other, and how their pairs are found."""
+
+from __future__ import annotations
+
+from sim.scene.schema.keys.common import key
+from sim.schema.containers import List, Table
+from sim.schema.kinds import NOT_NEGATIVE, POSITIVE, Int, NameOf, Number
+
+# fmt: off
+CONTACT = Table((
+    key("self", List(NameOf("objects")), "cloths and solids whose surfaces collide with themselves and with each other",
+        []),
+    key("friction", Number("", NOT_NEGATIVE), "coefficient of friction between them", 0, may_vary=True,
+        model_path="contact.friction"),
+    key("thickness", Number("m", POSITIVE), "distance that their surfaces keep; default: `thickness` of both objects, "
+        "added up", may_vary=True, model_path="contact.thickness"),
+    key("margin", Number("m", POSITIVE), "points may move half of it from one look for pairs to the next, beside what "
+        "their velocities say; default: a quarter of the mean edge"),
+    key("every", Int(1), "substeps from one look for pairs to the next", 10),
+    key("capacity", Int(1), "room for pairs of points and triangles, and for as many of edges; default: 4000, and 16 "
+        "for each point"),
+))
+# fmt: on

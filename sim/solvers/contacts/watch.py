@@ -1,0 +1,402 @@
+"""`ContactWatch`: steps taken with a look at every one-sided constraint, for reports and checks of gradients.
+
+A step that is watched gives the same as one that is not.  It launches a few kernels more, and the host waits for it:
+what a search or a rollout repeats is never watched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sim.constraints.contact.surface import impact_struct, surface_struct
+from sim.constraints.contact.switches import (
+    CLOSING,
+    CONE,
+    GROWS,
+    NEAR,
+    OPEN,
+    SLIPS,
+    THRESHOLD,
+    TOGETHER,
+    make_foresight,
+    make_gap,
+    make_look,
+    make_look_at_velocities,
+    make_touched,
+)
+from sim.constraints.slots.pattern import PARTICLE, WORLD
+from sim.core.lang.types import int32
+from sim.core.runtime.ambient import recording
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.devices.graph import Graph, capture
+from sim.core.runtime.launch.launch import launch
+from sim.model.collision.detection import PairLists
+from sim.model.control import Contacts
+from sim.model.state import State
+from sim.solvers.base import Solver, Substep
+from sim.solvers.batch import ConstraintBatch, Rows
+from sim.solvers.xpbd import SolverXPBD
+
+SWITCHES = {
+    "opens or closes": CLOSING,
+    "sticks or slips": CONE,
+    "rests or rebounds": THRESHOLD,
+    "hits with others": TOGETHER,
+}
+"""What a contact can be about to do otherwise, and its bit."""
+
+
+@dataclass
+class Deepest:
+    """The deepest that a contact was found at the end of a step.
+
+    depth [m], 0 where none ever was inside; contact: label of who added it; on: what it is a contact of; time [s].
+    """
+
+    depth: float = 0.0
+    contact: str = ""
+    on: str = ""
+    time: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.depth:.3g} m at {self.time:.4g} s: {self.contact} and {self.on}" if self.depth else "none"
+
+
+@dataclass
+class ContactCount:
+    """Contacts of many steps: how many pushed, summed over steps, and of these how many were within a relative 1e-6 of
+    a switch, in all and by kind (`SWITCHES`); the worst penetration; by label how often any pushed, slipped, and hit
+    faster than what rests."""
+
+    pushing: int = 0
+    switching: int = 0
+    kinds: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SWITCHES, 0))
+    worst: Deepest = field(default_factory=Deepest)
+    used: dict[str, list[int]] = field(default_factory=dict)
+
+    @property
+    def message(self) -> str:
+        """A sentence for people; empty where nothing switches."""
+        if not self.switching:
+            return ""
+        kinds = ", ".join(f"{name}: {count}" for name, count in self.kinds.items() if count)
+        return (
+            f"{_spaced(self.switching)} of {_spaced(self.pushing)} contacts that push, summed over steps, switch within"
+            f" {NEAR:g} ({kinds}): the gradient is one-sided there, that of what they do now"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Touched:
+    """The contacts that push at the end of a step: places (n, 3) [m], normal and friction forces there (n, 3) [N] on
+    the particle, or the body that is not a shape's; depth (n,) [m], how far they are inside."""
+
+    places: np.ndarray
+    normal: np.ndarray
+    friction: np.ndarray
+    depth: np.ndarray
+
+    @classmethod
+    def nothing(cls) -> Touched:
+        """No contact."""
+        return cls(np.zeros((0, 3)), np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0))
+
+
+@dataclass(eq=False)
+class _Looked:
+    """What is kept of one set: arrays that kernels write, and by mover (n, k) who is free, -1 who is not."""
+
+    batch: ConstraintBatch
+    rough: bool
+    surface: Any
+    impacts: Any
+    along: array
+    late: array
+    travel: array
+    impact: array
+    kind: array
+    does: array
+    switching: array
+    gap: array
+    movers: np.ndarray
+
+
+@dataclass(eq=False)
+class ContactWatch:
+    """Takes steps of a solver, and looks at its one-sided constraints; count: of all steps so far.
+
+    Other solvers than SolverXPBD have no branches to look at: what pushes is all that is seen of theirs.
+    """
+
+    solver: Solver
+
+    def __post_init__(self) -> None:
+        self.count = ContactCount()
+        solver, model = self.solver, self.solver.model
+        solver.begin()
+        self._sets = [b for b in solver.batches if b.set.constraint.unilateral and b.set.count]
+        self._looked = [self._prepare(solver, b) for b in self._sets] if isinstance(solver, SolverXPBD) else []
+        self._contacts: Contacts | None = None
+        self._steps = 0
+        self._graphs: dict[tuple[int, int, float], tuple[Graph, State, State]] = {}
+        self._at = {id(looked.batch): looked for looked in self._looked}
+        host = model.particle_q.numpy()
+        size = max(1.0, float(np.abs(host).max(initial=0.0)), float(np.abs(model.body_q.numpy()).max(initial=0.0)))
+        self._rounding = float(np.finfo(host.dtype).eps) * size
+
+    def step(self, before: State, after: State, dt: float) -> np.ndarray:
+        """One step, and what each contact did in it: (contacts,) int, 0 where it did not push."""
+        with recording.paused():
+            if not isinstance(self.solver, SolverXPBD):
+                self.solver.step(before, after, None, None, dt)
+                codes = [np.sign(np.maximum(b.multiplier.numpy(), 0.0)).astype(np.int32) for b in self._sets]
+                return np.concatenate(codes) if codes else np.zeros(0, np.int32)
+            key = id(before), id(after), dt
+            pairs = self._detected(before, dt)
+            if key in self._graphs:
+                self._graphs[key][0].replay()
+            else:
+                for state in (before, after):
+                    state.carry(self.solver.history)
+                self._before, self._dt, self._foreseen = before, dt, False
+                with capture() as graph:
+                    self.solver.watched_step(before, after, pairs, dt, self._foresee, self._look)
+                    self._find_gaps()
+                self._graphs[key] = graph, before, after
+            return self._add_up(after.time)
+
+    def depths(self, state: State) -> Iterator[tuple[str, str, np.ndarray, np.ndarray]]:
+        """How deep contacts of particles with shapes that have frames are inside in a state: label of the shape, name
+        of the object, depths (n,) [m] from the surfaces, and of these what is more than the thickness of particles."""
+        solver = self.solver
+        for looked in self._looked:
+            made, kinds = looked.batch.set, looked.batch.set.slots.kinds
+            if not made.constraint.name.startswith("contact_") or PARTICLE not in kinds or not kinds.strip(PARTICLE):
+                continue
+            with recording.paused():
+                solver._bodies.predict(state, state.body_f, 0.0, solver.model.motion_vector)
+                solver._integrator.predict(state, 0.0)
+                self._find_gaps()
+            depth = -looked.gap.numpy().astype(np.float64)
+            name = next((key for key in ("thickness", "other_radius") if key in made.parameters), "")
+            thickness = made.parameters[name].numpy() if name else np.zeros(made.count)
+            numbers = made.points.numpy()[:, kinds.index(PARTICLE)]
+            for label, rows in made.index_of.items():
+                rows = rows[rows >= 0]
+                for group in solver.model.groups.values():
+                    own = rows[(numbers[rows] >= group.start) & (numbers[rows] < group.start + group.count)]
+                    if len(own):
+                        yield label, group.name, depth[own], depth[own] - thickness[own]
+
+    def touched(self) -> Touched:
+        """Where contacts push at the end of the last step, and how hard; of shapes and points, not limits of joints."""
+        model, parts = self.solver.model, []
+        for looked in self._looked:
+            made = looked.batch.set
+            pushing = np.flatnonzero(looked.batch.multiplier.numpy() > 0)
+            if not made.constraint.name.startswith("contact_") or not len(pushing):
+                continue
+            solver, bodies = self.solver, self.solver._bodies
+            found = [zeros(made.count, model.gravity.dtype, model.device, requires_grad=False) for _ in range(3)]
+            dt = solver.effective_dt(self._dt)
+            at = [bodies.start, dt, solver._integrator.particle, bodies.dx, bodies.turn, looked.batch.multiplier]
+            inputs = [*self._declared(looked), *at, looked.late, looked.along, looked.rough]
+            with recording.paused():
+                launch(make_touched(made.constraint, made.slots, model.dtype), made.count, inputs, found)
+            depth = np.maximum(-looked.gap.numpy()[pushing, None], 0.0)
+            parts.append([*(a.numpy()[pushing].astype(np.float64) for a in found), depth])
+        if not parts:
+            return Touched.nothing()
+        places, normal, friction, depths = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return Touched(places, normal, friction, depths[:, 0])
+
+    # ------------------------------------------------------------------------------------------ during a step
+    @staticmethod
+    def _prepare(solver: SolverXPBD, batch: ConstraintBatch) -> _Looked:
+        model, made = solver.model, batch.set
+        real, n, rough = model.dtype, made.count, bool(made.surface)
+
+        def new(kind: Any) -> array:
+            return zeros(n, kind, model.device, requires_grad=False)
+
+        if rough:
+            t = solver.friction.touching[made.name]
+            parts = t.surface, t.impacts, t.along, t.late
+        else:
+            none = zeros(1, model.gravity.dtype, model.device, requires_grad=False)
+            one = zeros(1, real, model.device, requires_grad=False)
+            surface, impacts = surface_struct(real)(), impact_struct(real)()
+            for name in surface_struct(real).fields:
+                setattr(surface, name, one)
+            impacts.target, impacts.rebound, impacts.rests, impacts.before = one, one, one, none
+            parts = surface, impacts, none, one
+        movers = made.points.numpy().astype(np.int64)
+        free = model.particle_inv_mass.numpy() > 0, model.body_inv_mass.numpy() > 0
+        for j, kind in enumerate(made.slots.kinds or PARTICLE * made.points.shape[1]):
+            column, on_particle = movers[:, j], kind == PARTICLE
+            known = np.zeros(n, bool) if kind == WORLD else free[0 if on_particle else 1][column]
+            movers[:, j] = np.where(known, column + (0 if on_particle else model.particle_count), -1)
+        travel, impact, gap = new(real), new(real), new(real)
+        return _Looked(batch, rough, *parts, travel, impact, new(int32), new(int32), new(int32), gap, movers)
+
+    def _declared(self, looked: _Looked) -> list[object]:
+        return [looked.batch.set.points, looked.batch.placing, looked.batch.parameters]
+
+    def _foresee(self, particle: array, batch: ConstraintBatch | None, rows: Rows | None) -> None:
+        """After the prediction, which is what moves points first."""
+        if self._foreseen:
+            return
+        self._foreseen = True
+        solver, before = self.solver, self._before
+        model, bodies, reference = solver.model, solver._bodies, solver._integrator.reference(before)
+        for looked in self._looked:
+            made = looked.batch.set
+            moving = [reference, before.particle_qd, bodies.start, before.body_qd, model.gravity, self._dt]
+            at = [particle, bodies.dx, bodies.turn]
+            written = [looked.travel, looked.impact, looked.kind, looked.switching]
+            kernel = make_foresight(made.constraint, made.slots, model.dtype, looked.rough)
+            launch(kernel, made.count, [*self._declared(looked), looked.surface, *moving, *at], written)
+
+    def _look(self, s: Substep, batch: ConstraintBatch, rows: Rows, done: int, velocities: bool) -> None:
+        """Before the projection of some constraints, or the sweep over their velocities."""
+        looked = self._at.get(id(batch))
+        if looked is None:
+            return
+        solver, made = self.solver, batch.set
+        model, bodies = solver.model, solver._bodies
+        first = [rows.begin, *self._declared(looked), looked.surface]
+        begun = looked.rough and bool(made.slots.bodies)  # with the forces of the last step
+        marks = [done + begun, self._rounding, looked.travel]
+        if velocities:
+            marks[0] = done
+            at = [s.particle, bodies.dx, bodies.turn, batch.multiplier, s.after.particle_qd, s.after.body_qd]
+            inputs = [*first, looked.impacts, model.particle_inv_mass, bodies.start, s.dt, *at, looked.late]
+            kernel = make_look_at_velocities(made.constraint, made.slots, model.dtype)
+            launch(kernel, rows.count, [*inputs, looked.along, *marks], [looked.does, looked.switching])
+            return
+        values = [made.compliance, looked.impacts, model.particle_inv_mass, s.reference, bodies.start, s.effective_dt]
+        at = [s.particle, bodies.dx, bodies.turn, batch.multiplier, looked.along]
+        kernel = make_look(made.constraint, made.slots, model.dtype, looked.rough)
+        launch(kernel, rows.count, [*first, *values, *at, *marks], [looked.does, looked.switching])
+
+    # ------------------------------------------------------------------------------------------ after a step
+    def _add_up(self, time: float) -> np.ndarray:
+        """Counts what was seen; the codes of all contacts."""
+        codes, switching = [], []
+        for looked in self._looked:
+            does = looked.does.numpy()
+            codes.append(np.where(does == OPEN, 0, does + looked.kind.numpy()))
+            switching.append(np.array(looked.switching.numpy()))
+        self._mark_together(codes, switching)
+        for looked, code, bits in zip(self._looked, codes, switching, strict=True):
+            self._measure(looked, time)
+            counted = (code > 0) | (bits & CLOSING > 0)
+            bits = np.where(counted, bits, 0)
+            self.count.pushing += int(np.count_nonzero(counted))
+            self.count.switching += int(np.count_nonzero(bits))
+            for name, bit in SWITCHES.items():
+                self.count.kinds[name] += int(np.count_nonzero(bits & bit))
+            for label, rows in looked.batch.set.index_of.items():
+                own = code[rows[rows >= 0]]
+                seen = [own > 0, own & SLIPS > 0, own >= GROWS]
+                before = self.count.used.get(label, [0, 0, 0])
+                self.count.used[label] = [n + bool(s.any()) for n, s in zip(before, seen, strict=True)]
+        self._measure_surfaces(time)
+        return np.concatenate(codes) if codes else np.zeros(0, np.int32)
+
+    def _measure_surfaces(self, time: float) -> None:
+        """Of surfaces that collide with themselves: pairs that push, and the worst penetration."""
+        contact, solver = self.solver.model.contact, self.solver
+        if contact is None or self._contacts is None or self._contacts.pairs is None:
+            return
+        found, room = self._contacts.pairs.count.numpy(), contact.capacity
+        pushes = solver.multipliers("contact").numpy() > 0
+        self.count.pushing += sum(int(np.count_nonzero(pushes[k * room : k * room + found[k]])) for k in range(2))
+        if self._contacts.worst > self.count.worst.depth:
+            self.count.worst = Deepest(self._contacts.worst, "contact", ", ".join(contact.labels), time)
+
+    def _mark_together(self, codes: list[np.ndarray], switching: list[np.ndarray]) -> None:
+        """Impacts of one mover within `NEAR` of a step of each other."""
+        found = [
+            (mover, at, number, k)
+            for number, (looked, code) in enumerate(zip(self._looked, codes, strict=True))
+            for k, at, mover in _impacts(looked, code)
+        ]
+        found.sort()
+        for (mover, at, *one), (other, later, *two) in zip(found, found[1:], strict=False):
+            if mover == other and later - at <= NEAR and one != two:
+                for number, k in (one, two):
+                    switching[number][k] |= TOGETHER
+
+    def _detected(self, before: State, dt: float) -> PairLists | None:
+        """Pairs of surfaces that collide with themselves, looked for as often as in a rollout."""
+        model = self.solver.model
+        if model.contact is None:
+            return None
+        if self._steps % model.contact.every == 0:
+            self._contacts = model.collide(before, self._contacts, model.contact.every * dt)
+        self._steps += 1
+        return None if self._contacts is None else self._contacts.pairs
+
+    def _find_gaps(self) -> None:
+        """C at the end of the step, of contacts."""
+        bodies, model = self.solver._bodies, self.solver.model
+        for looked in self._looked:
+            made = looked.batch.set
+            if made.constraint.name.startswith("contact_"):
+                at = [bodies.start, self.solver._integrator.particle, bodies.dx, bodies.turn]
+                kernel = make_gap(made.constraint, made.slots, model.dtype)
+                launch(kernel, made.count, [*self._declared(looked), *at], [looked.gap])
+
+    def _measure(self, looked: _Looked, time: float) -> None:
+        """The worst penetration, of contacts; of others the gap stays zero."""
+        made, gap = looked.batch.set, looked.gap.numpy()
+        k = int(np.argmin(gap))
+        if -gap[k] > max(self.count.worst.depth, self._rounding):
+            label = next((label for label, rows in made.index_of.items() if k in rows), made.name)
+            self.count.worst = Deepest(-float(gap[k]), label, self._name(looked, k), time)
+
+    def _name(self, looked: _Looked, k: int) -> str:
+        """What one of the contacts of a set is of."""
+        model, numbers = self.solver.model, looked.batch.set.points.numpy()[k]
+        kinds = looked.batch.set.slots.kinds or PARTICLE * len(numbers)
+        names = []
+        for kind, number in zip(kinds, numbers, strict=True):
+            groups = model.groups if kind == PARTICLE else model.bodies
+            owner = next((g for g in groups.values() if g.start <= number < g.start + g.count), None)
+            if kind != WORLD and owner is not None:
+                names.append(f"particle {number - owner.start} of {owner.name}" if kind == PARTICLE else owner.name)
+        return " and ".join(dict.fromkeys(names)) or "the world"
+
+
+def inside_at_start(solver: Solver, touching: float = 1e-9) -> Iterator[tuple[str, str, str, bool]]:
+    """Where particles begin inside of shapes of bodies, or of shapes of the world that have frames: label of the shape,
+    name of the object, a sentence, and whether they are deeper than their thickness."""
+    sets = solver.model.constraint_sets.values()
+    mixed = [s for s in sets if s.constraint.unilateral and s.count and PARTICLE in s.slots.kinds]
+    if not isinstance(solver, SolverXPBD) or all(s.slots.only_particles for s in mixed):
+        return
+    for label, name, depth, beyond in ContactWatch(solver).depths(solver.model.state()):
+        inside = depth[depth > touching]
+        if len(inside):
+            what = (
+                f"{len(inside)} points of `{name}` start inside the shape `{label}`, at most {inside.max():.3g} m deep"
+            )
+            yield label, name, what, bool(beyond.max() > touching)
+
+
+def _impacts(looked: _Looked, code: np.ndarray) -> Iterator[tuple[int, float, int]]:
+    """Contact, time over the step, free mover, of what hits in a step."""
+    at = looked.impact.numpy()
+    for k in np.flatnonzero((code > 0) & (at >= 0.0)):
+        for mover in set(looked.movers[k].tolist()) - {-1}:
+            yield int(k), float(at[k]), mover
+
+
+def _spaced(count: int) -> str:
+    return f"{count:,}".replace(",", " ")

@@ -1,0 +1,73 @@
+"""Contact of surfaces with themselves during a step: one sweep over all closed pairs an iteration.
+
+See `sim.constraints.contact.sweep` for the kernels, `sim.model.collision` for the lists of pairs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sim.constraints.contact.sweep import EDGE_EDGE, POINT_TRIANGLE, particle_kernels, sweep_kernels
+from sim.core.lang.types import vector
+from sim.core.runtime.ambient import recording
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.launch.launch import launch
+from sim.model.collision.detection import PairLists
+from sim.model.collision.surfaces import SelfContact
+from sim.model.model import Model
+
+
+@dataclass(eq=False)
+class SelfContactStep:
+    """What a step keeps of the pairs of a model, by the rows of their lists.
+
+    share: (8 capacity,) parts |b C| of their points; total: (particles,) their sums S; multiplier, along: lambda and
+    lambda_t of each; correction: (8 capacity,) what they move their points by.  keeps: multipliers go on from one
+    iteration to the next.
+    """
+
+    model: Model
+    of: SelfContact
+    keeps: bool
+
+    def __post_init__(self) -> None:
+        model, rows = self.model, 2 * self.of.capacity
+        real, vec3, device, grad = model.dtype, vector(3, model.dtype), model.device, model.requires_grad
+        self.share = zeros(4 * rows, real, device, grad)
+        self.total = zeros(model.particle_count, real, device, grad)
+        self.multiplier = zeros(rows, real, device, grad and self.keeps)
+        self.along = zeros(rows, vec3, device, grad and self.keeps)
+        self.correction = zeros(4 * rows, vec3, device, grad)
+
+    @property
+    def scratch(self) -> list[array]:
+        """Arrays that every step writes before it reads them."""
+        return [self.share, self.total, self.multiplier, self.along, self.correction]
+
+    def project(self, pairs: PairLists, reference: array, particle: array, first: bool) -> None:
+        """One sweep; first: multipliers begin at zero."""
+        of, model, room = self.of, self.model, self.of.capacity
+        add_shares, gather = particle_kernels(model.dtype)
+        slots = [pairs.offset, pairs.slots]
+        pairs.check(particle)
+        for kind in (POINT_TRIANGLE, EDGE_EDGE):
+            inputs = [kind * room, pairs.count, pairs.rows, pairs.limit, of.half_thickness]
+            moving = [reference, particle, self.multiplier]
+            launch(sweep_kernels(kind, model.dtype, first).weigh, room, [*inputs, *moving], [self.share])
+        launch(add_shares, model.particle_count, [*slots, self.share], [self.total])
+        for kind in (POINT_TRIANGLE, EDGE_EDGE):
+            inputs = [kind * room, pairs.count, pairs.rows, pairs.limit, of.half_thickness, of.friction]
+            moving = [model.particle_inv_mass, self.total, reference, particle]
+            outputs = [self.multiplier, self.along, self.correction]
+            launch(sweep_kernels(kind, model.dtype, first).project, room, [*inputs, *moving], outputs)
+        launch(gather, model.particle_count, [*slots, self.total, self.correction], [particle])
+
+    def measure(self, pairs: PairLists, reference: array, particle: array) -> None:
+        """Notes how deep surfaces are in each other as the step ends, and whether lists held."""
+        of, room = self.of, self.of.capacity
+        pairs.check(particle)
+        with recording.paused():
+            for kind in (POINT_TRIANGLE, EDGE_EDGE):
+                inputs = [kind * room, pairs.count, pairs.rows, pairs.limit, of.half_thickness, reference, particle]
+                launch(sweep_kernels(kind, self.model.dtype, True).measure, room, inputs, [pairs.report])

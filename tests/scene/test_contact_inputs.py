@@ -1,0 +1,49 @@
+"""Contacts of scenes that cannot be: solvers without friction, particles inside of the shape of a body."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import sim
+from sim.schema.errors import SceneError
+
+SCENE = """\
+format: 2
+name: bad
+time: {duration: 0.1, fps: 10, substeps: 10}
+objects:
+  crate: {body: {shapes: {hull: {box: {half: [0.1, 0.05, 0.08]}, density: 400}}}, position: [0, 0.05, 0]}
+  cloth:
+    cloth: {grid: {size: [0.4, 0.4], cells: [4, 4]}, density: 0.2, thickness: 4 mm, material: {}}
+    position: [-0.2, 0.05, 0]
+shapes:
+  floor: {plane: {normal: [0, 1, 0]}, friction: 0.3}
+"""
+
+
+def problems(tmp_path: Path, text: str) -> dict[str, str]:
+    """Path -> what is wrong."""
+    (tmp_path / "bad.yaml").write_text(text)
+    with pytest.raises(SceneError) as error:
+        sim.load_scene(tmp_path / "bad.yaml").build()
+    return {p.path: f"{p.what} {p.hint}" for p in error.value.problems}
+
+
+def test_particles_inside_of_the_shape_of_a_body(tmp_path: Path) -> None:
+    """How many, how deep with their thickness, and what to move; a little deeper than touching is a note."""
+    found = problems(tmp_path, SCENE)
+    assert list(found) == ["objects.cloth"]
+    assert "3 points of `cloth` start inside the shape `crate.hull`, at most 0.054 m deep" in found["objects.cloth"]
+    (tmp_path / "near.yaml").write_text(SCENE.replace("position: [-0.2, 0.05, 0]", "position: [-0.2, 0, 0.082]"))
+    notes = sim.load_scene(tmp_path / "near.yaml").build().description.notes
+    assert any("inside the shape `crate.hull`, at most 0.002 m deep: the contact pushes them out" in n for n in notes)
+
+
+@pytest.mark.parametrize("solver", ["xpbd: {integrator: bdf2}", "newton: {}", "semi_implicit: {}"])
+def test_a_solver_says_at_once_all_that_it_has_not(tmp_path: Path, solver: str) -> None:
+    text = SCENE.replace("position: [-0.2, 0.05, 0]", "position: [-0.2, 0.5, 0]")
+    (said,) = problems(tmp_path, f"{text}solver: {{{solver}}}\n").values()
+    assert "steps no rigid bodies, and the model has 1" in said and "contacts of floor have" in said
+    assert "`order: colored` and `integrator: euler`" in said

@@ -1,0 +1,67 @@
+"""The `contact` block of scenes: what it makes, and what is wrong with it, at its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import sim
+from sim.cli.command import main
+from sim.scene import SceneError
+
+ROOT = Path(__file__).resolve().parents[2]
+SHEETS = """format: 2
+time: {duration: 0.1, fps: 60, substeps: 10}
+objects:
+  low:
+    cloth: &sheet
+      grid: {size: [0.1, 0.1], cells: [2, 2]}
+      density: 0.2
+      thickness: 2 mm
+      material: {distance: {compliance: 1e-4}}
+  high:
+    cloth: *sheet
+    position: [0, 0, 0.01]
+contact: {self: [low, high], friction: 0.25, margin: 5 mm, every: 3, capacity: 700}
+"""
+
+
+def built(tmp_path: Path, text: str) -> sim.Model:
+    (tmp_path / "scene.yaml").write_text(text)
+    return sim.load_scene(tmp_path / "scene.yaml").build(dtype=sim.float64).model
+
+
+def test_the_block_is_what_the_model_has(tmp_path: Path) -> None:
+    contact = built(tmp_path, SHEETS).contact
+    assert contact.labels == ("low", "high")
+    assert (contact.margin, contact.every, contact.capacity) == (0.005, 3, 700)
+    assert (contact.friction.numpy() == 0.25).all()
+    assert (contact.half_thickness.numpy() == 0.002).all()
+    thick = built(tmp_path, SHEETS.replace("friction: 0.25", "thickness: 3 mm")).contact
+    assert (thick.half_thickness.numpy() == 0.0015).all()
+    assert built(tmp_path, SHEETS.replace("self: [low, high]", "self: []")).contact is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "path", "what"),
+    [
+        ("friction: 0.25", "friction: -0.1", "contact.friction", "-0.1"),
+        ("[low, high]", "[low, hgih]", "contact.self", "high"),
+        ("every: 3", "every: 0", "contact.every", "1"),
+        ("thickness: 2 mm\n", "\n", "", "'low' collides with itself and has no thickness"),
+        ("0, 0.01]", "0, 0.003]", "", "0.001 m closer than their thickness allows"),
+        ("margin: 5 mm, every: 3, capacity: 700", "margin: 9 cm, capacity: 2", "", "room for 2"),
+        ("\ncontact", "\nsolver: {xpbd: {order: jacobi}}\ncontact", "solver.xpbd", "low, high"),
+    ],
+)
+def test_what_is_wrong_is_said_at_its_place(tmp_path: Path, old: str, new: str, path: str, what: str) -> None:
+    with pytest.raises(SceneError, match=what) as found:
+        built(tmp_path, SHEETS.replace(old, new, 1))
+    assert path in str(found.value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scene", ["drape", "fold"])
+def test_the_scenes_find_what_they_expect(tmp_path: Path, scene: str) -> None:
+    assert main(["run", str(ROOT / "scenes" / f"{scene}.yaml"), "--out", str(tmp_path / "run")]) == 0
