@@ -95,11 +95,17 @@ loop:
   store TYPE 0.0, ptr %b
   %next = add nsw i64 %k, 1
   %more = icmp slt i64 %next, %end
-  br i1 %more, label %loop, label %done
+  br i1 %more, label %loop, label %done, !llvm.loop !0
 done:
   ret void
 }
 """
+
+_IN_VECTORS = '''
+!0 = distinct !{!0, !1}
+!1 = !{!"llvm.loop.vectorize.enable", i1 true}
+'''
+"""What asks for vectors in a loop: the toolchain itself looks for none."""
 
 _POOL = """
 ; what a thread takes: the next part of its own share of the row, else of another's.  A word is (number of the row,
@@ -341,6 +347,7 @@ _TEXT = (
     + _pool_text()
     + _GIVE.replace("NAME", "give32").replace("TYPE", "float")
     + _GIVE.replace("NAME", "give64").replace("TYPE", "double")
+    + _IN_VECTORS
 )
 _NAMES = ("walk", "walk_together", "work", "copy", "clear", "give32", "give64")
 

@@ -92,7 +92,9 @@ class Toolchain:
         module.triple, module.data_layout = self.triple, str(machine.target_data)
         module.verify()
         options = self.llvm.create_pipeline_tuning_options(speed_level=level)
-        options.loop_vectorization = options.loop_interleaving = level > 1
+        # No loop is vectorised that does not ask for it: there are processors for which LLVM 22 (with assertions, as
+        # in the wheels of llvmlite) ends the process where its two models of what a loop costs disagree.
+        options.loop_vectorization = options.loop_interleaving = False
         options.loop_unrolling = level > 1
         options.slp_vectorization = level > 1 and not vectors_given
         passes = self.llvm.create_pass_builder(machine, options)
