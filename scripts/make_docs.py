@@ -1,5 +1,6 @@
 """Writes docs/reference/, docs/physics.md, the rooms of docs/architecture.md and scenes/scene.schema.json from the
-registries of the code.
+registries of the code, docs/llms.txt from the pages of the site, and the pages of the gallery from its examples; what
+these print stays what it was when `scripts/make_gallery.py` ran them.
 
     python scripts/make_docs.py [--check]
 
@@ -14,6 +15,8 @@ import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from gallery import examples, overview, page, printed_on
+from llms import llms
 from material_tables import tables
 from python_reference import python_reference
 from rooms import architecture
@@ -398,6 +401,12 @@ def fields() -> str:
     return "\n".join(rows)
 
 
+def as_printed(path: Path) -> str:
+    """The page of an example, with what it printed when the page was made."""
+    there = path.with_suffix(".md")
+    return page(path, printed_on(there.read_text(encoding="utf-8")) if there.exists() else [])
+
+
 def documents() -> dict[Path, str]:
     return {
         ROOT / "docs/architecture.md": architecture(),
@@ -406,6 +415,9 @@ def documents() -> dict[Path, str]:
         ROOT / "docs/reference/arrays.md": NOTE + fields(),
         ROOT / "docs/reference/python.md": NOTE + python_reference(),
         ROOT / "docs/reference/scene.md": scene_reference(registered_materials()),
+        ROOT / "docs/llms.txt": llms(),
+        **{path.with_suffix(".md"): as_printed(path) for path in examples()},
+        ROOT / "docs/gallery/index.md": overview(),
         ROOT / "scenes/scene.schema.json": to_json(json_schema(registered_materials()), indent=2) + "\n",
     }
 
