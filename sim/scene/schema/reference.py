@@ -13,7 +13,29 @@ from sim.schema.reading import Default, Kind, SchemaLine, yaml_text
 
 _HEAD = """# Scene files: every key
 
-This page is generated from the schema (`sim/scene/schema/keys/`).
+A scene is a YAML file: what there is, what was recorded of it, and what is sought. `simopt check` reads it and names \
+all problems with file, line and column, `simopt run` simulates it and searches.
+
+```yaml
+format: 2
+time: {duration: 2, fps: 50, substeps: 10}      # s, 1/s, steps of the solver for each frame
+objects:
+  rope:
+    chain: {from: [0, 0, 0], to: [0, -1, 0], points: 6, mass: 300 g, material: {distance: {compliance: 0.05}}}
+attachments:
+  top: {on: rope, where: {y: [-0.01, null]}}    # held where it is
+markers:
+  end: {on: rope, where: {y: [null, -0.99]}}    # what a camera saw
+experiments:
+  take: {target: {file: take.csv, noise: 1 mm}}
+parameters:
+  compliance: {of: objects.rope.chain.material.distance.compliance, transform: log}
+loss:
+  - {match: end}
+```
+
+[The gallery](../gallery/index.md) and the folder `scenes/` have whole ones. This page is generated from the schema \
+(`sim/scene/schema/keys/`).
 
 Numbers are in SI units; a text may carry another unit (`5 mm`). *May vary*: the number may be a parameter. `<name>` \
 stands for names that you choose."""
