@@ -435,8 +435,8 @@ def physics() -> str:
 FIELDS = """# Arrays of models and states
 
 What `builder.finalize()` makes is a `Model`, what `model.state()` gives is a `State`: their arrays, for kernels and
-losses of your own. Units are in the tables; `real` is the precision of the model, `vec3` three of it. Values of materials are
-not among them: `model["sheet.distance.compliance"]`, by path.
+losses of your own. Units are in the tables; `real` is the precision of the model, `vec3` three of it. Values of
+materials are not among them: `model["sheet.distance.compliance"]`, by path.
 """
 
 

@@ -50,3 +50,11 @@ def test_every_page_is_reached_from_the_navigation():
     assert [page for page in named if not page.exists()] == [] and len(set(named)) == len(named)
     reached = {*named, *(file for page in named for file, _ in links(page))}
     assert [page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md") if page.resolve() not in reached] == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_no_text_is_lost_as_a_tag(path):
+    """`<name>` outside of code is a tag of HTML, which nobody sees."""
+    text = re.sub(r"<!--.*?-->", "", prose(path), flags=re.DOTALL)
+    text = re.sub(r"^    .*$", "", re.sub(r"`[^`]*`", "", text), flags=re.MULTILINE)
+    assert set(re.findall(r"<[A-Za-z/][^>\n]*>", text)) <= {"<br>"}
