@@ -129,8 +129,16 @@ def overview() -> str:
     for path in examples():
         if path.parent.name == "gallery":
             about = " ".join(cells(path)[0].text.split("\n\n")[1].split())
-            rows.append(f"| ![]({path.stem}.png) | **[{title(path)}]({path.stem}.md)**<br>{about} |")
+            lines = [f"**[{title(path)}]({path.stem}.md)**", about, *(f"`{line}`" for line in findings(path))]
+            rows.append(f"| ![]({path.stem}.png) | {'<br>'.join(lines)} |")
     return "\n".join(rows) + "\n"
+
+
+def findings(path: Path) -> list[str]:
+    """What the page of an example says that was found, beside what is true."""
+    there = path.with_suffix(".md")
+    printed = printed_on(there.read_text(encoding="utf-8")) if there.exists() else []
+    return [line.strip() for text in printed for line in text.splitlines() if ": found " in line and ", true " in line]
 
 
 INTRODUCTION = """Eight examples from a recording to an answer. Each is a Python file that runs as it stands, in seconds

@@ -95,14 +95,13 @@ optimize: {rollout: {checkpointed: {every: 10}}, numerics: [step]}
 # ## The answer
 #
 # A step of first order damps by itself, as a material would: steps of 1 ms hide most of a
-# millisecond of the damping. The numerical error by the step says so, beside the standard error,
-# and corrects it.
+# millisecond of the damping, twelve standard errors. The numerical error by the step says so: with
+# it the damping is 3 % off instead of 6 %. Shorter steps would make both smaller.
 
 # %%
 outcome = sim.identify.run_problem(sim.load_scene(folder / "fit.yaml").build())
 for name, true in TRUTH.items():
     row = outcome.result["parameters"][name]
     found, error, by_step = row["final"], row["standard_error"], row["numerical_error"]["step"]
-    print(f"{name}: found {found:.4g} +- {error:.1g} {row['unit']}, true {true:.4g}")
-    print(f"  converged steps would move it by {by_step / found:+.1%}, to {found + by_step:.4g}")
+    print(f"{name}: found {found:.4g} +- {error:.1g}, {by_step / found:+.1%} by the step, true {true:.4g}")
     assert abs(found + by_step - true) < 3 * error + 0.5 * abs(by_step)
