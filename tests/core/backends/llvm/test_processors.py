@@ -12,7 +12,8 @@ BUILD = """
 import sys
 from sim.core.backends.llvm.text import Emitter
 from sim.core.backends.llvm.toolchain import toolchain
-from sim.core.lang.types import float32
+from sim.core.lang.ir.core import Func
+from sim.core.lang.types import ArrayType, float32
 from sim.core.runtime.launch.kernel import Kernel
 from sim.core.spatial import sorting, tree_build, tree_linear
 from sim.solvers import step_kernels
@@ -22,9 +23,12 @@ tools.cpu, tools.features = sys.argv[1], ""
 kernels = [k for module in (tree_build, tree_linear, sorting) for k in vars(module).values() if isinstance(k, Kernel)]
 kernels += vars(step_kernels.step_kernels(float32, False)).values()
 for kernel in kernels:
-    emitter = Emitter(kernel.specialise(tuple(p.type for p in kernel.parameters)).func)
-    text = emitter.text("kernel")
-    count += len(tools.build(text, 3, emitter.vectors_given, emitter.straight)) > 0
+    f = kernel.specialise(tuple(p.type for p in kernel.parameters)).func
+    packed = frozenset(k for k, p in enumerate(f.params) if isinstance(p.type, ArrayType))
+    for few in (False, True):
+        emitter = Emitter(Func(f.name, f.body, f.span, f.dims, {**f.attrs, "packed": packed, "few": few}))
+        text = emitter.text("kernel")
+        count += len(tools.build(text, 3, emitter.vectors_given, emitter.straight)) > 0
 print(count)
 """
 
