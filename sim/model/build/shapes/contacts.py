@@ -16,7 +16,7 @@ from sim.constraints.slots.pattern import PARTICLE, Slots
 from sim.model.build.blocks import ConstraintBlock
 from sim.model.build.bodies import SlotPlace
 from sim.model.build.shapes.blocks import ShapeBlock
-from sim.model.build.shapes.pairs import CORNERS, FIELDS, ROUND
+from sim.model.build.shapes.pairs import CORNERS, FIELDS, RIMS, ROUND
 from sim.model.errors import ModelError
 
 
@@ -180,8 +180,8 @@ def _points_of(shape: ShapeBlock) -> np.ndarray:
         return np.array([[0.0, 0, -1], [0, 0, 1]])
     if shape.kind == "box":
         return CORNERS
-    if shape.kind == "cylinder":  # what it stands on; it rolls on its rims
-        return np.array([[x, y, z] for z in (-1.0, 1.0) for x, y in ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))])
+    if shape.kind == "cylinder":
+        return RIMS
     assert shape.mesh is not None
     return np.asarray(shape.mesh.vertices, np.float64)
 
