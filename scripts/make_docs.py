@@ -1,5 +1,6 @@
 """Writes docs/reference/, docs/physics.md, the rooms of docs/architecture.md and scenes/scene.schema.json from the
-registries of the code.
+registries of the code, docs/llms.txt from the pages of the site, and the pages of the gallery from its examples; what
+these print stays what it was when `scripts/make_gallery.py` ran them.
 
     python scripts/make_docs.py [--check]
 
@@ -14,6 +15,8 @@ import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from gallery import examples, overview, page, printed_on
+from llms import llms
 from material_tables import tables
 from python_reference import python_reference
 from rooms import architecture
@@ -40,6 +43,36 @@ def first_paragraph(text: str | None) -> str:
 
 LANGUAGE = """# The kernel language
 
+A kernel is a Python function that is compiled when it is first launched, and then runs once for each thread. Its
+arguments have types; its variables get theirs from what they are given. Names and conventions are those of NVIDIA Warp
+([what differs](../warp.md)); [the tour](../tour.md) begins with kernels, tapes and gradients.
+
+```python
+import sim
+
+
+@sim.func
+def stretch(a: sim.vec3, b: sim.vec3, rest: float):
+    return sim.length(b - a) - rest
+
+
+@sim.kernel
+def energies(x: sim.array[sim.vec3], stiffness: float, out: sim.array[float]):
+    i = sim.tid()  # the number of this thread
+    if i + 1 < x.shape[0]:
+        out[i] = 0.5 * stiffness * stretch(x[i], x[i + 1], 1.0) ** 2.0
+
+
+x = sim.array([[0, 0, 0], [1.5, 0, 0], [2, 0, 0]], dtype=sim.vec3)
+out = sim.zeros(3, dtype=float)
+sim.launch(energies, dim=3, inputs=[x, 100.0], outputs=[out])
+```
+
+Kernels have `if`, `for`, `while`, `break`, `continue`, `return`, tuples, structs (`@sim.struct`), `assert` and `print`;
+there are no exceptions and no recursion. Nothing is converted silently: `1.0 * i` for a whole
+number i is an error with its line, `1.0 * float(i)` is not. What a kernel may not do is an error with the place, the
+line and what to do instead.
+
 ## Indices
 
 An index counts from 0. One that is known when the kernel is compiled may be negative in vectors, matrices, tuples and
@@ -54,14 +87,22 @@ Names, attributes and containers from outside of a kernel, and of the functions 
 have at the launch, as in Python: where one of them has changed, or a function got another derivative (`@sim.func_grad`,
 `f.vjp`), the launch compiles the kernel anew (the last 8 variants are kept). A tape goes back through the code that it
 recorded. Recorded launches (`record_cmd=True`) and captured graphs keep the code that they captured; `graph.stale` says
-whether it is old. Annotations and defaults are those of the definition, and `sim.static(...)` is evaluated again when a
-name or attribute in it changes, not when a function that it calls would return something else. Errors show the user's
-frames only; `SIM_FULL_TRACEBACKS=1` shows all.
+whether it is old. Annotations and defaults are those of the definition, and `sim.static(...)` is evaluated where the
+function is defined, once. Errors show the user's frames only; `SIM_FULL_TRACEBACKS=1` shows all.
 """
 
 
+_PRIMITIVES = "What the compiler knows by itself; the library below is written in the language.\n"
+
+
 def language() -> str:
-    rows = [LANGUAGE, "## Primitives\n", "| name | meaning | operands | derivative |", "|---|---|---|---|"]
+    rows = [
+        LANGUAGE,
+        "## Primitives\n",
+        _PRIMITIVES,
+        "| name | meaning | operands | derivative |",
+        "|---|---|---|---|",
+    ]
     kinds = {"f": "float", "i": "int", "u": "uint", "b": "bool"}
     for name, row in sorted(OPS.items()):
         gradient = "zero" if row.vjp is ZERO else "yes" if row.vjp else "error"
@@ -84,6 +125,10 @@ def language() -> str:
 
 
 PHYSICS = """# Physics
+
+What a step of the solvers computes, what it leaves over, what that costs an identified value, and every constraint that
+a material can be made of: its function C, its units, where it comes from. In a hurry: [which solver, step and
+element](decisions/19-defaults.md) to take, then the [constraint](#constraints) of your material.
 
 ## A step
 
@@ -387,15 +432,29 @@ def physics() -> str:
     return "\n".join(rows).rstrip() + "\n"
 
 
+FIELDS = """# Arrays of models and states
+
+What `builder.finalize()` makes is a `Model`, what `model.state()` gives is a `State`: their arrays, for kernels and
+losses of your own. Units are in the tables; `real` is the precision of the model, `vec3` three of it. Values of
+materials are not among them: `model["sheet.distance.compliance"]`, by path.
+"""
+
+
 def fields() -> str:
-    rows = []
+    rows = [FIELDS]
     for title, table in (("Model", MODEL_FIELDS), ("State", STATE_FIELDS)):
-        rows += [f"# {title}\n", "| array | shape | type | unit | meaning |", "|---|---|---|---|---|"]
+        rows += [f"## {title}\n", "| array | shape | type | unit | meaning |", "|---|---|---|---|---|"]
         for f in table:
             shape = ", ".join(str(n) for n in f.shape)
             rows.append(f"| `{f.name}` | ({shape}) | {f.kind} | {f.unit} | {f.doc.replace('|', chr(92) + '|')} |")
         rows.append("")
     return "\n".join(rows)
+
+
+def as_printed(path: Path) -> str:
+    """The page of an example, with what it printed when the page was made."""
+    there = path.with_suffix(".md")
+    return page(path, printed_on(there.read_text(encoding="utf-8")) if there.exists() else [])
 
 
 def documents() -> dict[Path, str]:
@@ -406,6 +465,9 @@ def documents() -> dict[Path, str]:
         ROOT / "docs/reference/arrays.md": NOTE + fields(),
         ROOT / "docs/reference/python.md": NOTE + python_reference(),
         ROOT / "docs/reference/scene.md": scene_reference(registered_materials()),
+        ROOT / "docs/llms.txt": llms(),
+        **{path.with_suffix(".md"): as_printed(path) for path in examples()},
+        ROOT / "docs/gallery/index.md": overview(),
         ROOT / "scenes/scene.schema.json": to_json(json_schema(registered_materials()), indent=2) + "\n",
     }
 

@@ -66,6 +66,7 @@ GROUPS = {  # prefix of the module that a name comes from -> heading, "" for wha
     "sim.rollout": "Simulation",
     "sim.scene": "Scenes",
     "sim.identify.numerics": "Scenes",
+    "sim.identify": "Identification",
     "sim.io": "Recordings and runs",
 }
 HEAD = """# The Python API
@@ -91,11 +92,11 @@ def origins() -> dict[str, str]:
     }
     lazy = {name: "sim.scene" for name in ("load_scene", "Scene", "SceneError")}
     lazy |= {name: "sim.identify.numerics" for name in ("convergence", "numerical_error")}
-    return (
-        found
-        | lazy
-        | {f"io.{name}": "sim.io" for name in vars(importlib.import_module("sim.io")) if not name.startswith("_")}
-    )
+    for package in ("identify", "io"):
+        inside = vars(importlib.import_module(f"sim.{package}"))
+        names = [n for n, v in inside.items() if not n.startswith("_") and not isinstance(v, types.ModuleType)]
+        lazy |= {f"{package}.{name}": f"sim.{package}" for name in names}
+    return found | lazy
 
 
 def python_reference() -> str:
@@ -173,7 +174,7 @@ def signature(name: str, value: Callable[..., object]) -> str:
     except (TypeError, ValueError):
         parameters = "(...)"
     plain = re.sub(r"(: |-> )'([^']*)'", r"\1\2", f"{name}{parameters}")
-    return re.sub(r"<[^<>]*>", "...", plain).replace(" -> None", "")
+    return re.sub(r"<[^<>]*(<[^<>]*>[^<>]*)*>", "...", plain).replace(" -> None", "")
 
 
 def text(value: object) -> str:

@@ -48,7 +48,7 @@ def first_sentence(path: Path) -> str:
     """Of the docstring of a module; "" where it has none."""
     paragraph = (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n\n")[0]
     # a point behind a capital letter is that of an initial
-    sentence = re.split(r"(?<=[^A-Z][.?])\s", " ".join(paragraph.split()))[0]
+    sentence = re.split(r"(?<=[^A-Z][.?])(?<!\bSt\.)(?<!\beq\.)\s", " ".join(paragraph.split()))[0]
     return sentence if not sentence or sentence[-1] in ".?" else sentence + "."
 
 
@@ -64,7 +64,7 @@ def rooms() -> str:
         said = first_sentence(path / "__init__.py")
         if modules or said:
             out.append(f"* **`{room.replace('.', '/')}/`** {said}")
-            out += [f"  * `{p.stem}` {first_sentence(p)}" for p in modules]
+            out += [f"    * `{p.stem}` {first_sentence(p)}" for p in modules]
     return "\n".join(out)
 
 
