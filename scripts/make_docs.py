@@ -1,5 +1,5 @@
-"""Writes docs/reference/, docs/physics.md, the rooms of docs/architecture.md and scenes/scene.schema.json from the
-registries of the code.
+"""Writes docs/reference/, docs/physics.md, the rooms of docs/architecture.md, scenes/scene.schema.json and the names
+for type checkers, sim/core/__init__.pyi, from the registries of the code.
 
     python scripts/make_docs.py [--check]
 
@@ -17,6 +17,7 @@ from pathlib import Path
 from material_tables import tables
 from python_reference import python_reference
 from rooms import architecture
+from type_stub import type_stub
 
 from sim.constraints import REGISTRY, ConstraintParameter
 from sim.constraints.damping import branches
@@ -362,7 +363,7 @@ def physics() -> str:
         ]
         if c.measured:
             rows += [f"Measured on the rest shape unless given: {', '.join(f'`{p}`' for p in c.measured)}.", ""]
-        if c.internal_variables:
+        if c.evolution is not None:
             rows += [
                 (
                     f"Internal variables, part of the state: {', '.join(f'`{p}`' for p in c.internal_variables)}."
@@ -400,6 +401,7 @@ def fields() -> str:
 
 def documents() -> dict[Path, str]:
     return {
+        ROOT / "sim/core/__init__.pyi": type_stub(),
         ROOT / "docs/architecture.md": architecture(),
         ROOT / "docs/reference/language.md": NOTE + language(),
         ROOT / "docs/physics.md": NOTE + physics(),
