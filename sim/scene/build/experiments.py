@@ -80,7 +80,9 @@ def _carried(name: str, on: str, group: Group, places: ArrayLike) -> Markers:
     """Places that move with the nearest tetrahedron of a solid, or triangle of a cloth, extrapolated if outside."""
     x = np.asarray(places, float)
     if group.kind == "sites":
-        return Markers(name, on, group.choose({"near": x}))
+        # each has a site of its own, if it is not a node; in the order of the places, which is that of the columns
+        nearest = np.argmin(np.linalg.norm(x[:, None] - group.positions, axis=2), axis=1)
+        return Markers(name, on, group.start + nearest)
     if len(group.tets):
         found = embed(x, group.positions, group.tets - group.start)
     elif len(group.triangles):

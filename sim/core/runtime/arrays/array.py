@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias
 
 import numpy as np
 
@@ -53,6 +53,15 @@ from sim.core.runtime.memory.buffer import Buffer, retaining
 from sim.core.runtime.memory.elements import HostData, differentiable, element, element_value, python_values, to_host
 from sim.core.runtime.memory.spans import is_packed
 
+if TYPE_CHECKING:  # which takes a default: `array` alone is an array of anything
+    from typing_extensions import TypeVar
+
+    Element = TypeVar("Element", default=Any)
+else:
+    from typing import TypeVar
+
+    Element = TypeVar("Element")
+
 _object_new = object.__new__
 
 
@@ -70,7 +79,7 @@ def _become(made: Any, given: Any, base: type) -> None:
             setattr(made, name, getattr(given, name))
 
 
-class array(HostSide, ArrayOperators):  # noqa: N801  Warp's name
+class array(HostSide, ArrayOperators, Generic[Element]):  # noqa: N801  Warp's name
     """An array on a device, or, without data, shape and pointer, an annotation (`array(dtype=vec3)`, `array[vec3]`).
 
     data: numbers, nested lists, host vectors or structs, NumPy or DLPack arrays, another array.
@@ -207,7 +216,7 @@ class array(HostSide, ArrayOperators):  # noqa: N801  Warp's name
         (retaining.add if value else retaining.discard)(self.buffer)
 
     @property
-    def grad(self) -> array | None:
+    def grad(self) -> Any:  # an array or None, which only `requires_grad` tells: checkers would doubt every use
         """The gradient, of the same type and shape (None without `requires_grad`); zero until a backward adds to it.
 
         Setting an array makes it hold the gradient from now on, what it holds is as if written to the gradient; setting
