@@ -116,7 +116,8 @@ class Experiment:
 
     fit: whether the loss counts it.  settings: material path -> value that differs from the model's, in the shape of
     the array.  targets, angles: name of the markers -> recording of them, or of the angle of their line.
-    registration: what is not known of how the targets lie in time and space.
+    registration: what is not known of how the targets lie in time and space.  relaxed: whether it begins at rest under
+    the loads, and not where the model has its points.
     """
 
     name: str
@@ -126,6 +127,7 @@ class Experiment:
     targets: Mapping[str, Target] = field(default_factory=dict)
     angles: Mapping[str, AngleTarget] = field(default_factory=dict)
     registration: Registration | None = None
+    relaxed: bool = False
 
     def __repr__(self) -> str:
         seen = [f"{name} ({t.positions.shape[1]} markers)" for name, t in self.targets.items()]
@@ -168,6 +170,6 @@ def group_by_rollout(experiments: Sequence[Experiment], own: bool) -> list[list[
     groups: dict[object, list[Experiment]] = {}
     for experiment in experiments:
         settings = tuple(sorted((path, value.tobytes()) for path, value in experiment.settings.items()))
-        key = experiment.name if own else (experiment.schedule, settings)
+        key = experiment.name if own else (experiment.schedule, experiment.relaxed, settings)
         groups.setdefault(key, []).append(experiment)
     return list(groups.values())

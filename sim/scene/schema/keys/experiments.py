@@ -50,7 +50,14 @@ ANGLES = Table((
     key("noise", Number("rad", POSITIVE), "standard deviation; makes the loss dimensionless", REQUIRED),
 ))
 
+START = Choice(("given", "equilibrium"))
+START_DOC = (
+    "equilibrium: all points begin at rest under gravity, loads and attachments as they are at t = 0, and then have the"
+    " velocities of their objects"
+)
+
 EXPERIMENTS = Table((
+    key("start", START, "as `start` of the scene, which is the default"),
     key("use", Choice(("fit", "predict")), "whether the loss counts it, or only the report shows it", "fit"),
     key("target", TARGET, "the recording to compare with"),
     key("angles", ANGLES, "recorded angles to compare with"),
