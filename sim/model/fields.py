@@ -50,7 +50,7 @@ SHAPE_TYPES = {"plane": PLANE, "sphere": SPHERE, "capsule": CAPSULE, "cylinder":
 """Kinds of shapes, and their numbers in `shape_type`: those of Newton's `GeoType`."""
 
 MODEL_FIELDS: tuple[Field, ...] = (
-    Field("particle_q", ("particles",), "vec3", "m", "initial positions; derived from `<label>.position`"),
+    Field("particle_q", ("particles",), "vec3", "m", "initial positions; from `<label>.position` and `.rotation`"),
     Field("particle_qd", ("particles",), "vec3", "m/s", "initial velocities; derived from `.velocity` and `.spin`"),
     Field("particle_mass", ("particles",), "real", "kg", "masses; derived from `.mass` or `.density`"),
     Field("particle_inv_mass", ("particles",), "real", "1/kg", "1 / mass; 0 for pinned points"),

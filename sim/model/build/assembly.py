@@ -267,8 +267,9 @@ def _placements(
         span = slice(group.start, group.start + count)
         values = [
             materials.add(f"{group.name}.{key}", host)
-            for key, host in (("position", block.position), ("velocity", block.velocity), ("spin", block.spin))
-        ]
+            for key, host in (("position", block.position), ("rotation", block.rotation),
+                              ("velocity", block.velocity), ("spin", block.spin))
+        ]  # fmt: skip
         sources = [make.constant(source_of(np.arange(count), v.size, count), int) for v in values]
         base, center = make.constant(block.base, vec3), vec3(*block.center)
         inputs = [base, *values, *sources, center, free[span]]

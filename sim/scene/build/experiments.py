@@ -144,7 +144,8 @@ def _settings(context: BuildContext, model: Model | None, experiment: str) -> di
         if found.steps[0] == "time":
             continue
         place = f"experiments.{experiment}.set.{path}"
-        if found.steps[-1] == "rotation" and found.steps[1] in context.bodies:
+        if found.steps[-1] == "rotation" and "rod" not in context.data["objects"][found.steps[1]]:
+            _refuse_turned_twice(context, experiment, found.steps[1], place)
             settings[f"{found.steps[1]}.rotation"] = _turned(context, found.steps[1], value)[None]
         elif target is None or not isinstance(value, float | list):
             what = f"`{path}` that differs from one experiment to another"
@@ -154,6 +155,14 @@ def _settings(context: BuildContext, model: Model | None, experiment: str) -> di
                 whole = settings.setdefault(target, model[target].numpy().astype(float))
                 whole[..., slice(None) if found.component is None else found.component] = value
     return settings
+
+
+def _refuse_turned_twice(context: BuildContext, experiment: str, name: str, place: str) -> None:
+    """An experiment that sets `rotation` leaves no room for a `turn`: the model has one value for both."""
+    own = context.data["experiments"][experiment]["set"]
+    sought = any(steps[:3] == ("objects", name, "turn") for steps in context.varied)
+    if sought or any(context.data["objects"][name]["turn"]) or f"objects.{name}.turn" in own:
+        context.problem(place, f"`{name}` has a `turn` besides", "let the experiment set `turn` instead")
 
 
 def _turned(context: BuildContext, name: str, rotation: dict[str, Any]) -> np.ndarray:
