@@ -189,7 +189,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         *_carried(parts, arrays, materials, make),
         *_air(parts.points, arrays, materials, make),
         *_anchors(arrays, make),
-        *derive_motions([*attachments, *parts.moved_bodies], arrays["motion_vector"], materials, make),
+        *derive_motions([*attachments, *parts.moved_bodies], arrays, materials, make),
         *(d for s in sets.values() for d in s.derivations),
         *derive_joints(parts.joints, parts.worlds, arrays, of_joints, materials, make),
         *derive_starts(parts.joints, parts.worlds, arrays, of_joints, materials, make),
