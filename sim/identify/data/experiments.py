@@ -96,18 +96,29 @@ class Target:
     """Where markers were seen, sampled at the frames of the experiment.
 
     positions: (frames, markers, 3) float64 [m]; NaN in all three components where a marker was not seen.
-    noise: standard deviation of one coordinate [m].
+    noise: standard deviation [m] of one coordinate, of each axis (3,), or of each marker and axis (markers, 3).
     start: (markers, 3), where they were at t = 0, NaN if not seen then.
     """
 
     positions: np.ndarray
-    noise: float
+    noise: float | np.ndarray
     start: np.ndarray | None = None
 
     @property
     def seen(self) -> np.ndarray:
         """(frames, markers) bool."""
         return np.isfinite(self.positions[..., 0])
+
+    @property
+    def deviations(self) -> np.ndarray:
+        """The noise of each marker and axis, (markers, 3) [m]."""
+        found: np.ndarray = np.broadcast_to(self.noise, self.positions.shape[1:])
+        return found
+
+    @property
+    def typical_noise(self) -> float:
+        """Root mean square of all of them [m]."""
+        return float(np.sqrt(np.mean(self.deviations**2)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -310,7 +310,7 @@ def derive_motions(
         groups = group + np.arange(block.worlds)
         group += block.worlds
         for k, (kind, displacement, _, _, track, _) in enumerate(block.motions):
-            if track is not None and track.delay is not None:
+            if track is not None and track.delay is not None and track.frame is not None:
                 for name, own in (("delay", track.delay), ("frame", track.frame)):
                     value = materials.add(f"{block.label}.motion.{k}.{name}", np.repeat(own, block.worlds, axis=0))
                     every = np.arange(block.worlds)

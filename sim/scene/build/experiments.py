@@ -184,7 +184,9 @@ def _targets(
         what = "the scene has several sets of markers, and nothing says which columns are which"
         context.problem(path, what, "add `markers: {name: [columns]}`")
         return {}
-    out = {}
+    out: dict[str, Target] = {}
+    noise = _noise(entry["noise"])
+    begin = 0
     for name, chosen in columns.items():
         recording = load_target(context, path, entry, chosen, markers[name].count if name in markers else None)
         if recording is None or name not in markers:
@@ -194,7 +196,11 @@ def _targets(
             used = times <= entry.get("duration", math.inf) + WHOLE / schedule.fps
             positions = np.full((len(times), recording.marker_count, 3), np.nan)
             positions[used] = recording.sample(times[used])
-            target = Target(positions, entry["noise"], recording.sample([0.0])[0])
+            own = noise if noise.ndim < 2 else noise[begin : begin + recording.marker_count]
+            begin += recording.marker_count
+            if own.ndim == 2 and len(own) < recording.marker_count:
+                continue
+            target = Target(positions, own if own.ndim else float(own), recording.sample([0.0])[0])
             if not target.seen.any():
                 what = f"no marker of `{name}` is seen at any frame of the experiment"
                 context.problem(path, what, "check `start` and `duration`")
@@ -204,7 +210,17 @@ def _targets(
                 unseen = f"{missing} of {target.seen.size} marker positions were not seen"
                 context.warnings.append(f"{path}: {unseen} and are left out of the loss")
             out[name] = target
+    if noise.ndim == 2 and begin and begin != len(noise):
+        what = f"{len(noise)} noises of {begin} markers"
+        context.problem(f"{path}.noise", what, "give one for each, in the order of `markers`")
     return out
+
+
+def _noise(given: Any) -> np.ndarray:
+    """Standard deviations [m] as `Target` has them."""
+    if not isinstance(given, dict):
+        return np.asarray(given, float)
+    return np.stack([np.broadcast_to(np.asarray(one, float), 3) for one in given["each"]])
 
 
 def _angles(context: BuildContext, path: str, entry: dict[str, Any], schedule: TimeGrid) -> dict[str, AngleTarget]:
