@@ -39,7 +39,8 @@ __all__ = [
     "vector",
 ]
 
-PRODUCTS = {f.name: f for f in (matrix.mat_mat, matrix.mat_vec, matrix.vec_mat)}
+INNER = {f.name: f for f in (matrix.mat_mat, matrix.mat_vec, matrix.vec_mat, rand._randi, rand._randu)}
+"""Functions with forms that are called by an operator or a builtin."""
 OPERATORS.update(
     {
         ("mul", "matrix", "matrix"): matrix.mat_mat,
@@ -70,9 +71,10 @@ SYNONYMS = {
 OUTPUTS = {"eig3": 2, "qr3": 2, "quat_to_axis_angle": 2, "svd2": 3, "svd3": 3}
 """Functions that Warp has in a second form too, `svd3(a, u, s, v)`: how many variables they assign to."""
 
+_every = {**RANDOM, **LIBRARY, **INNER}
 for _names, _forms in FORMS.items():
     for _name in _names.split():
-        _function = PRODUCTS.get(_name) or LIBRARY[_name]
+        _function = _every[_name]
         assert isinstance(_function, Function)
         _function.takes = _forms
 for _names, _synonyms in SYNONYMS.items():

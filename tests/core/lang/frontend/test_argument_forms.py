@@ -11,7 +11,7 @@ import pytest
 import sim
 from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.tracing.argument_forms import WORDS
-from sim.core.lang.library import LIBRARY, PRODUCTS
+from sim.core.lang.library import INNER, LIBRARY, RANDOM
 
 VEC2, VEC3, VEC4, QUAT = sim.vec2(1.0, 2.0), sim.vec3(1.0, 2.0, 3.0), sim.vec4(1.0), sim.quat()
 MAT23 = sim.types.matrix(shape=(2, 3), dtype=float)(1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
@@ -30,6 +30,8 @@ MAT23 = sim.types.matrix(shape=(2, 3), dtype=float)(1.0, 2.0, 3.0, 4.0, 5.0, 6.0
         (lambda: sim.transform_point(sim.mat33(), VEC3), "takes a transform or a mat44 for 't'"),
         (lambda: sim.determinant(MAT23), "`determinant` takes a square matrix for 'm', got mat23<float32>"),
         (lambda: sim.spatial_top(sim.transform()), "`spatial_top` takes a spatial vector for 'a'"),
+        (lambda: sim.rand_init(2.7), "`rand_init` takes a whole number for 'seed', got float32"),
+        (lambda: sim.randi(sim.rand_init(1), 1.5, 3.5), "`randi` takes a whole number for 'low'"),
         (lambda: MAT23 @ VEC2, "the product of mat23<float32> and vec2<float32> is not defined: 3 columns, 2 rows"),
         (lambda: VEC3 * MAT23, "the product of vec3<float32> and mat23<float32> is not defined"),
         (lambda: MAT23 * MAT23, "the product of mat23<float32> and mat23<float32> is not defined"),
@@ -56,10 +58,12 @@ def test_the_line_of_the_kernel_is_told() -> None:
 
 
 def test_forms_name_parameters_and_known_forms() -> None:
-    functions = [f for f in (*LIBRARY.values(), *PRODUCTS.values()) if isinstance(f, Function) and f.takes]
+    functions = [
+        f for f in (*LIBRARY.values(), *RANDOM.values(), *INNER.values()) if isinstance(f, Function) and f.takes
+    ]
     assert functions
     for function in functions:
         names = [p.name for p in function.parameters()]
         for name, form in function.takes.items():
             assert name in names
-            assert form[1:] in names if form[0] in "=<" else set(form.split()) <= set(WORDS)
+            assert form[1:] in names if form[0] in "=<" else set(form.split()) <= {*WORDS, "integer"}

@@ -8,9 +8,9 @@ from __future__ import annotations
 import ast
 
 from sim.core.lang.frontend.function import Function
-from sim.core.lang.frontend.traced import Keywords, VectorValue, describe
+from sim.core.lang.frontend.traced import Keywords, TracedValue, VectorValue, describe, type_of
 from sim.core.lang.frontend.tracing.context import Context
-from sim.core.lang.types import Homogeneous, Matrix, Quaternion, Transformation, Vector
+from sim.core.lang.types import Homogeneous, Matrix, Quaternion, Scalar, Transformation, Vector
 
 FAMILIES = {"vector": Vector, "matrix": Matrix, "quaternion": Quaternion, "transform": Transformation}
 WORDS = {
@@ -27,7 +27,8 @@ WORDS = {
 }
 """The forms, as messages have them; several in one text, with spaces between, are alternatives.
 
-Beside these "=a": of the type of the argument a; "<a": with as many rows as a has columns (a vector has either).
+Beside these "integer"; "=a": of the type of the argument a; "<a": with as many rows as a has columns (a vector has as
+many of either as components).
 """
 
 
@@ -36,11 +37,21 @@ def check_forms(t: Context, function: Function, values: Keywords, node: ast.AST)
     types = {key: x.type for key, x in values.items() if isinstance(x, VectorValue)}
     for name, form in function.takes.items():
         kind = types.get(name)
-        if form[0] in "=<":
+        if form == "integer":
+            _check_integer(t, function, name, values[name], node)
+        elif form[0] in "=<":
             _check_beside(t, function, form, types.get(form[1:]), kind, describe(values[name]), node)
         elif kind is None or not any(_has_form(kind, one) for one in form.split()):
             wanted = " or ".join(WORDS[one] for one in form.split())
             raise t.error(node, f"`{function.name}` takes {wanted} for '{name}', got {describe(values[name])}")
+
+
+def _check_integer(t: Context, function: Function, name: str, given: TracedValue, node: ast.AST) -> None:
+    """None is what stands for an argument that is not given."""
+    kind = type_of(given, t.real)
+    if given is not None and not (isinstance(kind, Scalar) and kind.is_int):
+        what = f"`{function.name.lstrip('_')}` takes a whole number for '{name}', got {describe(given)}"
+        raise t.error(node, what, f"write int({name}), which drops what is behind the point")
 
 
 def _check_beside(

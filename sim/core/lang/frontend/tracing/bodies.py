@@ -130,6 +130,10 @@ def _is_as_annotated(t: Context, x: TracedValue, wanted: Type | tuple[Type | Non
     return type_of(x, t.real) is wanted
 
 
+def _listed(kind: Type | tuple[Type, ...]) -> str:
+    return f"({', '.join(map(str, kind))})" if isinstance(kind, tuple) else str(kind)
+
+
 def _arguments(n: int) -> str:
     return f"{n} argument{'s' if n != 1 else ''}"
 
@@ -205,6 +209,10 @@ def trace_kernel(
         changed = next((p.name for p in function.parameters(real) if p.by_reference), None)
         if changed is not None:
             raise t.error(node, f"kernel `{function.name}` has a parameter ref[...], '{changed}'", "pass an array")
+        promised = function.annotated_result(real)
+        if promised is not None:
+            what = f"kernel `{function.name}` is annotated to return {_listed(promised)}, and kernels return nothing"
+            raise t.error(node.returns or node, what, "write to an array")
         for key, ty in zip(names, arg_types, strict=True):
             first = len(t.block.params)
             frame.env[key] = parameter_value(t, key, ty)
