@@ -1,6 +1,6 @@
-"""Writes docs/reference/, docs/physics.md, the rooms of docs/architecture.md and scenes/scene.schema.json from the
-registries of the code, docs/llms.txt from the pages of the site, and the pages of the gallery from its examples; what
-these print stays what it was when `scripts/make_gallery.py` ran them.
+"""Writes docs/reference/, docs/physics.md, the rooms of docs/architecture.md, scenes/scene.schema.json and the names
+for type checkers, sim/core/__init__.pyi, from the registries of the code, docs/llms.txt from the pages of the site, and
+the pages of the gallery from its examples; what these print stays what it was when `scripts/make_gallery.py` ran them.
 
     python scripts/make_docs.py [--check]
 
@@ -20,6 +20,7 @@ from llms import llms
 from material_tables import tables
 from python_reference import python_reference
 from rooms import architecture
+from type_stub import type_stub
 
 from sim.constraints import REGISTRY, ConstraintParameter
 from sim.constraints.damping import branches
@@ -413,7 +414,7 @@ def constraints(head: str) -> str:
         ]
         if c.measured:
             rows += [f"Measured on the rest shape unless given: {', '.join(f'`{p}`' for p in c.measured)}.", ""]
-        if c.internal_variables:
+        if c.evolution is not None:
             rows += [
                 (
                     f"Internal variables, part of the state: {', '.join(f'`{p}`' for p in c.internal_variables)}."
@@ -466,6 +467,7 @@ def as_printed(path: Path) -> str:
 def documents() -> dict[Path, str]:
     steps, materials = physics()
     made = {
+        ROOT / "sim/core/__init__.pyi": type_stub(),
         ROOT / "docs/architecture.md": architecture(),
         ROOT / "docs/reference/language.md": NOTE + language(),
         ROOT / "docs/physics.md": NOTE + steps,

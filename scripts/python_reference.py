@@ -5,8 +5,10 @@ import importlib
 import inspect
 import re
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import sim
 import sim.core
@@ -79,7 +81,7 @@ units in [brackets].
 
 def origins() -> dict[str, str]:
     """Public name -> module that it is imported from, in the order of `sim/__init__.py`, `sim/core/__init__.py`."""
-    trees = [ast.parse(Path(module.__file__).read_text(encoding="utf-8")) for module in (sim, sim.core)]
+    trees = [ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8")) for module in (sim, sim.core)]
     found = {
         a.asname: (
             f"{node.module}.{a.name}" if isinstance(getattr(sim, a.asname), types.ModuleType) else str(node.module)
@@ -160,14 +162,12 @@ def _entry(name: str, value: object) -> Iterator[str]:
         inner = member.__func__ if isinstance(member, classmethod | staticmethod) else member
         if inspect.isfunction(inner):
             yield f"* `{signature(key, inner)}`  \n  {line(inner)}"
-        elif (
-            isinstance(inner, property) or hasattr(inner, "func") and inspect.isfunction(inner.func)
-        ):  # a cached property
+        elif isinstance(inner, property | cached_property):
             yield f"* `{key}`  \n  {line(inner)}"
     yield ""
 
 
-def signature(name: str, value: Callable[..., object]) -> str:
+def signature(name: str, value: Any) -> str:
     """Name and parameters; what has no fixed text (an object as a default) is left as `...`."""
     try:
         parameters = str(inspect.signature(value))

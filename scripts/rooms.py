@@ -33,7 +33,7 @@ LAYERS = """
     identify.parameters identify.data identify.losses identify.losses.terms identify.search identify.evaluate
     identify.problem identify.assess identify.numerics identify.report identify.run identify.many identify
     scene.schema.keys scene.schema scene.validate scene.build scene.scene scene.load scene.convert scene.urdf scene
-    cli.terminal cli.verbs.base cli.many cli.verbs cli.assess cli
+    cli.terminal cli.verbs.base cli.many cli.verbs cli.begin cli.assess cli
 """.split()
 
 

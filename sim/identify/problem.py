@@ -29,7 +29,7 @@ from sim.identify.search.search import Search, Stage, search
 from sim.model import Model, State
 from sim.rollout import Checkpointed, StoreAll
 from sim.rollout.growth import warn_user
-from sim.solvers import Solver
+from sim.solvers import RestSolver, Solver
 
 REMEMBERED = 64
 """Evaluations that are kept during a search: more than a line search makes between two log entries."""
@@ -74,6 +74,7 @@ class Problem:
 
     value_and_grad takes and gives NumPy, in the coordinates of the optimiser (see `space`): it suits any optimiser.
     reference: another solver, with which a run simulates its result once more.
+    rest: finds where experiments begin that are `relaxed`.
     finer_mesh: makes the same problem on a mesh of half the edge length, markers at their material places; raises
     NotRefined where that cannot be.  None: nobody knows how.
     """
@@ -90,6 +91,7 @@ class Problem:
     description: Description = field(default_factory=Description)
     measures: list[Measure] = field(default_factory=list)
     reference: Solver | None = None
+    rest: RestSolver | None = None
     finer_mesh: Callable[[], Problem] | None = None
 
     def __post_init__(self) -> None:
@@ -189,7 +191,9 @@ class Problem:
         return self._evaluator.holding(self._values(x), experiment)
 
     def start_positions(self, experiment: Experiment) -> np.ndarray:
-        """Where all points (n, 3) [m] are at the start of an experiment, parameters at theirs; nothing is simulated."""
+        """Where all points (n, 3) [m] are at the start of an experiment, parameters at theirs; nothing is simulated.
+
+        Raises NoStateAtRest."""
         return self._evaluator.start_positions(self._values(self.start), experiment)
 
     def residuals(self, x: Any, simulations: Mapping[str, Simulation]) -> list[Residuals]:
@@ -360,7 +364,7 @@ class Problem:
         prepared = None if self._remembered is None else self._remembered.prepared
         return Evaluator(
             self.model, self.solver, self.strategy, self.experiments, self.markers, self.sought, self.terms,
-            self.space, prepared,
+            self.space, self.rest, prepared,
         )  # fmt: skip
 
     def _values(self, x: Any) -> dict[str, np.ndarray]:

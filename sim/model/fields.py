@@ -50,7 +50,7 @@ SHAPE_TYPES = {"plane": PLANE, "sphere": SPHERE, "capsule": CAPSULE, "cylinder":
 """Kinds of shapes, and their numbers in `shape_type`: those of Newton's `GeoType`."""
 
 MODEL_FIELDS: tuple[Field, ...] = (
-    Field("particle_q", ("particles",), "vec3", "m", "initial positions; derived from `<label>.position`"),
+    Field("particle_q", ("particles",), "vec3", "m", "initial positions; from `<label>.position` and `.rotation`"),
     Field("particle_qd", ("particles",), "vec3", "m/s", "initial velocities; derived from `.velocity` and `.spin`"),
     Field("particle_mass", ("particles",), "real", "kg", "masses; derived from `.mass` or `.density`"),
     Field("particle_inv_mass", ("particles",), "real", "1/kg", "1 / mass; 0 for pinned points"),
@@ -133,6 +133,11 @@ MODEL_FIELDS: tuple[Field, ...] = (
     Field("track_offset", ("moved groups + 1",), "int", "",
           "samples of the recording that group g follows: track_offset[g] to [g + 1]"),
     Field("track_about", ("moved groups",), "vec3", "m", "the place that a recording moves, and turns about", True),
+    Field("track_free", ("moved groups",), "int", "", "1 where clock and axes of the recording may vary"),
+    Field("track_delay", ("moved groups",), "real", "s",
+          "how much later in the recording the motion begins; derived from `<label>.motion.<k>.delay`"),
+    Field("track_frame", ("moved groups",), "vec3", "rad",
+          "rotation vector of the recording's axes; derived from `<label>.motion.<k>.frame`"),
     Field("track_time", ("samples",), "double", "s", "times of the samples of recordings", True),
     Field("track_move", ("samples",), "vec3", "m", "displacements", True),
     Field("track_turn", ("samples",), "vec3", "rad", "rotation vectors", True),

@@ -184,3 +184,88 @@ def test_a_recorded_force_pulls(tmp_path):
         pulled("up: z")
     with pytest.raises(SceneError, match="not a unit of a force"):
         pulled("unit: mm")
+
+
+HAND = """\
+  hand:
+    position: [0.3, 0.4, 0]
+    body: {held: true, mass: 1, inertia: [1, 1, 1], sites: {a: [0.1, 0, 0], b: [0, 0, 0.1]}, motion: BODY}
+attachments:
+"""
+LED = CLAMP.replace("attachments:\n", HAND).replace("markers:\n", "markers:\n  sites: {on: hand, where: {all: true}}\n")
+LATE = "{follow: {file: hand.csv, unit: mm, axes: [x, z, -y], start: 0.55, delay: 15 ms, frame: [0.2, -0.1, 0.3]}}"
+
+
+def test_a_delay_begins_later_in_the_recording_and_a_frame_turns_its_axes(tmp_path):
+    """As the motion of a rigid body since its new begin, seen with turned axes."""
+    record(tmp_path, 200.0)
+    again = LATE.replace("start: 0.55, delay: 15 ms", "start: 0.565, delay: 0").replace(", frame: [0.2, -0.1, 0.3]", "")
+    found, later = (clamped(tmp_path, motion)["held"] for motion in (LATE.partition(", frame")[0] + "}}", again))
+    np.testing.assert_allclose(found, later, atol=1e-6)
+    t = np.array([0.065, 0.165])
+    x = place(t)
+    arms = x - x.mean(axis=1, keepdims=True)
+    u, _, vt = np.linalg.svd(arms[1].T @ arms[0])
+    rotation, shift = u @ np.diag([1, 1, np.linalg.det(u @ vt)]) @ vt, x[1].mean(axis=0)
+    begin = clamped(tmp_path, LATE)["held"]
+    axis = np.array([0.2, -0.1, 0.3])
+    size = np.linalg.norm(axis)
+    k = np.array([[0, -axis[2], axis[1]], [axis[2], 0, -axis[0]], [-axis[1], axis[0], 0]]) / size
+    frame = np.eye(3) + np.sin(size) * k + (1 - np.cos(size)) * (k @ k)
+    middle = begin[0].mean(axis=0)
+    local = (begin[0] - middle) @ frame + middle  # in the recording's axes, about what it moves
+    moved = (local - x[0].mean(axis=0)) @ rotation.T + shift
+    np.testing.assert_allclose(begin[10], (moved - middle) @ frame.T + middle, atol=1e-5)
+
+
+PARAMETERS = """
+parameters:
+  late: {of: attachments.clamp.motion.0.follow.delay, bounds: [-40 ms, 40 ms], scale: 10 ms}
+  axes: {of: attachments.clamp.motion.0.follow.frame, scale: 0.1}
+  late_hand: {of: objects.hand.body.motion.0.follow.delay, bounds: [-40 ms, 40 ms], scale: 10 ms}
+  axes_hand: {of: objects.hand.body.motion.0.follow.frame, scale: 0.1}
+experiments:
+  take: {target: {file: take.npz, markers: {free: [0, 1, 2, 3, 4], sites: [5, 6]}}}
+loss: [{match: free}, {match: sites}]
+"""
+UNKNOWN = "{follow: {file: hand.csv, unit: mm, axes: [x, z, -y], start: 0.55}}"
+
+
+def led_late(tmp_path):
+    """Takes of a clamp and a body that go as recorded, of which neither clock nor axes are known: what is sought."""
+    record(tmp_path, 200.0)
+    write_scene(tmp_path, LED.replace("MOTION", LATE).replace("BODY", LATE))
+    truth = sim.load_scene(tmp_path / "scene.yaml").build()
+    (made,) = truth.simulate([]).values()
+    seen = np.concatenate([truth.markers[name].at(made.positions) for name in ("free", "sites")], axis=1)
+    write_recording(tmp_path / "take.npz", take=Recording(seen, made.times))
+    write_scene(tmp_path, LED.replace("MOTION", UNKNOWN).replace("BODY", UNKNOWN) + PARAMETERS)
+    return sim.load_scene(tmp_path / "scene.yaml").build()
+
+
+def test_gradients_by_clock_and_axes_of_a_recording(tmp_path):
+    problem = led_late(tmp_path)
+    x, along, h = problem.start + 0.05, np.random.default_rng(0).normal(size=8), 1e-3
+    near, far = (problem.value(x + t * along) - problem.value(x - t * along) for t in (h, 2 * h))
+    assert abs(problem.value_and_grad(x)[1] @ along / ((8 * near - far) / (12 * h)) - 1) < 1e-6
+
+
+@pytest.mark.slow
+def test_clock_and_axes_of_a_recorded_hand_are_found(tmp_path):
+    found = led_late(tmp_path).optimize()
+    for name in ("", "_hand"):
+        assert abs(found.parameters[f"late{name}"] - 0.015) < 1e-5
+        np.testing.assert_allclose(found.parameters[f"axes{name}"], [0.2, -0.1, 0.3], atol=1e-3)
+
+
+@pytest.mark.parametrize("bounds, what", [
+    ("", "nothing says how far"), ("bounds: [-80 ms, 0], ", "begins at -0.05 s, and a delay may begin it at -0.08 s"),
+    ("bounds: [0, 300 ms], ", "the recording ends at"),
+])  # fmt: skip
+def test_a_delay_needs_a_recording_that_reaches_as_far(tmp_path, bounds, what):
+    record(tmp_path, 200.0)
+    write_recording(tmp_path / "take.npz", take=Recording(np.zeros((60, 7, 3)), np.arange(60) / 100))
+    scene = LED.replace("MOTION", UNKNOWN).replace("BODY", UNKNOWN) + PARAMETERS
+    write_scene(tmp_path, scene.replace("bounds: [-40 ms, 40 ms], ", bounds))
+    with pytest.raises(SceneError, match=what):
+        sim.load_scene(tmp_path / "scene.yaml").build()

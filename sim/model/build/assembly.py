@@ -189,7 +189,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         *_carried(parts, arrays, materials, make),
         *_air(parts.points, arrays, materials, make),
         *_anchors(arrays, make),
-        *derive_motions([*attachments, *parts.moved_bodies], arrays["motion_vector"], materials, make),
+        *derive_motions([*attachments, *parts.moved_bodies], arrays, materials, make),
         *(d for s in sets.values() for d in s.derivations),
         *derive_joints(parts.joints, parts.worlds, arrays, of_joints, materials, make),
         *derive_starts(parts.joints, parts.worlds, arrays, of_joints, materials, make),
@@ -267,8 +267,9 @@ def _placements(
         span = slice(group.start, group.start + count)
         values = [
             materials.add(f"{group.name}.{key}", host)
-            for key, host in (("position", block.position), ("velocity", block.velocity), ("spin", block.spin))
-        ]
+            for key, host in (("position", block.position), ("rotation", block.rotation),
+                              ("velocity", block.velocity), ("spin", block.spin))
+        ]  # fmt: skip
         sources = [make.constant(source_of(np.arange(count), v.size, count), int) for v in values]
         base, center = make.constant(block.base, vec3), vec3(*block.center)
         inputs = [base, *values, *sources, center, free[span]]

@@ -47,7 +47,7 @@ from sim.model.build.self_contact import SelfContactBuilder
 from sim.model.build.shapes.blocks import ShapeConfig
 from sim.model.derived.arrays import per_element
 from sim.model.errors import ModelError
-from sim.model.groups import Group
+from sim.model.groups import BodyGroup, Group
 from sim.model.model import Model
 
 AIR_DENSITY = 1.2
@@ -405,6 +405,20 @@ class ModelBuilder(SelfContactBuilder):
         """Air drag on the points of an object: they are slowed down by drag |v|^2 [1/m].  Its path is `label.drag`."""
         self._open("set_drag")
         self._block_of(group).drag = checks.number("drag", drag)
+
+    def set_rotation(self, of: Group | BodyGroup, rotation: Sequence[float]) -> None:
+        """Turns an object where it begins, further than its shape was placed: a rotation vector [rad] about its origin.
+
+        Its path is `label.rotation`.  The segments of a rod cannot be turned: each would turn about its own origin.
+        """
+        self._open("set_rotation")
+        turn = checks.vec3("rotation", rotation)[None]
+        if isinstance(of, Group):
+            self._block_of(of).rotation = turn
+        elif of.lengths is None:
+            next(block for block in self._bodies if block.group is of).rotation = turn
+        else:
+            raise ModelError(f"the rod {of.name!r} cannot be turned as one", "Turn the points that it is made of")
 
     def set_air(self, group: Group, normal: float, tangential: float = 0.0) -> None:
         """Drag of the air on the triangles of an object, by its coefficients across and along them.

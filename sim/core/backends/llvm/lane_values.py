@@ -144,6 +144,14 @@ class LaneWriter(Writer):
         return self.arithmetic(op.name, kind, args)
 
     # -- shuffles
+    def rows_of(self, t: str, vectors: Sequence[str]) -> list[str]:
+        """One to four vectors as a vector of as many numbers for every lane; scalars are scalars."""
+        count = len(vectors)
+        if count == 1:
+            return list(self.taken(t, vectors[0]))
+        rows = self.transposed(t, [*vectors, *["poison"] * (4 - count)])
+        return [self.shuffle(t, LANES, rows[k % 4], "poison", range(k // 4 * 4, k // 4 * 4 + count)) for k in ALL]
+
     def shuffle(self, kind: str, n: int, a: str, b: str, chosen: Sequence[int]) -> str:
         """Elements of two vectors of length n, by number; -1: any."""
         mask = ", ".join(f"i32 {k if k >= 0 else 'poison'}" for k in chosen)
