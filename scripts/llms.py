@@ -2,6 +2,8 @@
 
 import re
 import tomllib
+from collections.abc import Mapping
+from pathlib import Path
 
 from gallery import DOCS, ROOT, floors
 
@@ -14,22 +16,23 @@ Scenes are YAML files that `simopt run SCENE` simulates and identifies; programs
 """
 
 
-def llms() -> str:
-    """The list, floor by floor."""
+def llms(made: Mapping[Path, str]) -> str:
+    """The list, floor by floor; made: pages as they will be, of those that are written from code."""
     project = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]
     out = [HEAD.format(name=project["site_name"], about=project["site_description"])]
     for floor, pages in floors():
         out.append(f"## {floor}\n")
         for page in pages:
-            heading, sentence = about(page)
+            path = DOCS / page
+            heading, sentence = about(page, made[path] if path in made else path.read_text(encoding="utf-8"))
             out.append(f"- [{heading}]({page}): {sentence}")
         out.append("")
     return "\n".join(out).rstrip() + "\n"
 
 
-def about(page: str) -> tuple[str, str]:
+def about(page: str, text: str) -> tuple[str, str]:
     """The heading of a page and the first sentence below it, as plain text."""
-    text = re.sub(r"<!--.*?-->", "", (DOCS / page).read_text(encoding="utf-8"), flags=re.DOTALL)
+    text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
     heading = re.search(r"^# (.*)$", text, re.MULTILINE)
     assert heading, f"{page} has no heading"
     for paragraph in text[heading.end() :].strip().split("\n\n"):

@@ -127,9 +127,9 @@ def language() -> str:
 
 PHYSICS = """# Physics
 
-What a step of the solvers computes, what it leaves over, what that costs an identified value, and every constraint that
-a material can be made of: its function C, its units, where it comes from. In a hurry: [which solver, step and
-element](decisions/19-defaults.md) to take, then the [constraint](#constraints) of your material.
+What a step of the solvers computes, what it leaves over, what that costs an identified value, what is promised of
+contacts, and how bodies, joints and rods compare with closed forms. In a hurry: [which solver, step and
+element](decisions/19-defaults.md) to take, then the [constraint](reference/constraints.md) of your material.
 
 ## A step
 
@@ -292,10 +292,13 @@ frequency of the rod: rounding hides compliances that are less than 1e-6 of h^2 
 
 {closed_forms}
 
-## Constraints
+# Constraints
 
-Each is a key of `material` in a scene and in `ModelBuilder`. Compliances are *material* values; the map from them to
-the alpha of one constraint is part of the gradient. What `damping` acts on is said where it is not all of C.
+What objects are made of: every constraint with its function C, its units, and where it comes from. Each is a key of
+`material` in a scene and in `ModelBuilder`. Compliances are *material* values; the map from them to the alpha of one
+constraint is part of the gradient. What `damping` acts on is said where it is not all of C.
+
+## Solids
 
 Solids are made of tetrahedra with the deformation gradient F = sum_a (x_a - x_0) g_a^T, the g_a measured at rest, and
 of materials given by Young's modulus E and Poisson's ratio nu: mu = E / (2 (1 + nu)), lambda = E nu / ((1 + nu)(1 - 2
@@ -318,7 +321,7 @@ do at nu = 0.45. The pair (of 20 blocks 11 kept inverted tetrahedra), `stvk` (wh
 `start: elastic` refuses steps that are too long for the `damping` of a solid: they would gain energy. The message says
 how many times as many substeps or iterations it takes.
 
-### Elements that bend
+## Elements that bend
 
 With `element: hexahedra` (cells of a lattice) or `element: quadratic` (tetrahedra of a lattice or a file, with points
 in the middles of their edges) a solid takes `stvk` or `neo_hookean`, and each element has several constraints with the
@@ -337,6 +340,8 @@ bending and twisting.
 """
 
 SHEETS = """
+## Sheets
+
 Cloth has springs (`distance`, `shear`, `bend`: cheap; what they mean as a material depends on the mesh) or a material
 whose values do not: `membrane_stvk`, `membrane_neo_hookean` or `fabric` in its plane, `plate` or `fabric_bend` for
 bending. Springs of compliance c [m/N] on a mesh from a file are a membrane whose E times thickness is 1.0 / c to
@@ -380,19 +385,20 @@ def benchmark(name: str) -> str:
     return (ROOT / "benchmarks" / f"{name}.md").read_text().strip()
 
 
-def physics() -> str:
-    rows = [
-        PHYSICS.replace("{elements}", benchmark("elements"))
-        .replace("{precision}", benchmark("precision"))
-        .replace("{truth}", benchmark("truth"))
-        .replace("{closed_forms}", benchmark("closed_forms"))
-        .replace("{contactnets}", benchmark("contactnets"))
-        + SHEETS
-        + tables()
-        + "\n"
-    ]
+def physics() -> tuple[str, str]:
+    """The page on steps, and that on constraints."""
+    text = PHYSICS
+    for name in ("elements", "precision", "truth", "closed_forms", "contactnets"):
+        text = text.replace(f"{{{name}}}", benchmark(name))
+    begin = text.index("# Constraints\n")
+    return text[:begin].rstrip() + "\n", constraints(text[begin:])
+
+
+def constraints(head: str) -> str:
+    """What is said of all constraints, `head` first, then each by itself."""
+    rows = [head + SHEETS + tables() + "\n"]
     for name, c in sorted(REGISTRY.items()):
-        rows += [f"### {name}\n", textwrap.dedent("    " + c.doc.strip()), "", source_of(c.function.python)]
+        rows += [f"## {name}\n", textwrap.dedent("    " + c.doc.strip()), "", source_of(c.function.python)]
         facts = [f"{c.points} point{'s' if c.points > 1 else ''}, {c.rows} row{'s' if c.rows > 1 else ''}"]
         facts += ["C >= 0 is wanted"] if c.unilateral else []
         facts += ["refers to the world, not only to its points"] if not c.internal else []
@@ -459,19 +465,21 @@ def as_printed(path: Path) -> str:
 
 
 def documents() -> dict[Path, str]:
-    return {
+    steps, materials = physics()
+    made = {
         ROOT / "sim/core/__init__.pyi": type_stub(),
         ROOT / "docs/architecture.md": architecture(),
         ROOT / "docs/reference/language.md": NOTE + language(),
-        ROOT / "docs/physics.md": NOTE + physics(),
+        ROOT / "docs/physics.md": NOTE + steps,
+        ROOT / "docs/reference/constraints.md": NOTE + materials,
         ROOT / "docs/reference/arrays.md": NOTE + fields(),
         ROOT / "docs/reference/python.md": NOTE + python_reference(),
         ROOT / "docs/reference/scene.md": scene_reference(registered_materials()),
-        ROOT / "docs/llms.txt": llms(),
         **{path.with_suffix(".md"): as_printed(path) for path in examples()},
         ROOT / "docs/gallery/index.md": overview(),
         ROOT / "scenes/scene.schema.json": to_json(json_schema(registered_materials()), indent=2) + "\n",
     }
+    return {**made, ROOT / "docs/llms.txt": llms(made)}
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Tables of docs/physics.md: what the materials of cloth are on four meshes, over what they were given as."""
+"""Tables of docs/reference/constraints.md: what materials of cloth are on four meshes, over what they were given as."""
 
 from collections.abc import Sequence
 

@@ -3,8 +3,9 @@
 #
 # Shuttlecocks are dropped and filmed; how large is their drag? The program is written for NVIDIA
 # Warp, and one line is changed: the import. It overwrites positions and velocities in place, forty
-# times. With Warp one would keep an array for every step, because a gradient there looks at the
-# last values only; here the tape keeps what is overwritten and needed.
+# times. In Warp such a program runs, and its gradient is wrong without a word, unless its check of
+# overwritten arrays is switched on; one would keep an array for every step. Here the tape keeps
+# what is overwritten and needed.
 
 # %%
 import numpy as np
@@ -51,7 +52,10 @@ places[:, :, 1] = -fallen[:, None]
 seen = wp.array(places + rng.normal(scale=NOISE, size=places.shape).astype(np.float32), dtype=wp.vec3)
 
 # %% [markdown]
-# ## Descent along the gradient
+# ## Is the gradient right?
+#
+# Beside it stands a difference of two misfits. Warp 1.19 has the same misfit for this program,
+# 30.473 m^2, and the same difference; its gradient is -21156.
 
 # %%
 drag = wp.array([0.1], dtype=float, requires_grad=True)
@@ -68,6 +72,19 @@ def misfit(drag):
     return loss
 
 
+with wp.Tape() as tape:
+    loss = misfit(drag)
+tape.backward(loss)
+low, high = (misfit(wp.array([0.1 + h], dtype=float)).numpy()[0] for h in (-0.01, 0.01))
+print(f"misfit {loss.numpy()[0]:.3f} m^2")
+print(f"gradient {drag.grad.numpy()[0]:.1f}, by a difference {(high - low) / 0.02:.1f}")
+assert abs(drag.grad.numpy()[0] - (high - low) / 0.02) < 5
+
+# %% [markdown]
+# ## Descent along the gradient
+
+# %%
+tape.zero()
 optimizer = wp.optim.Adam([drag], lr=0.02)
 for _ in range(100):
     with wp.Tape() as tape:
@@ -80,12 +97,10 @@ print(f"drag {drag.numpy()[0]:.4f} 1/m, root mean square {1e3 * np.sqrt(loss.num
 # %% [markdown]
 # ## How well is it known?
 #
-# The gradient is compared with differences. The second derivative of the misfit, by forward mode
-# over the reverse sweep (not in Warp), gives the standard error: for residuals of variance s^2 it
-# is sqrt(2 s^2 / misfit'').
+# The second derivative of the misfit, by forward mode over the reverse sweep (not in Warp), gives
+# the standard error: for residuals of variance s^2 it is sqrt(2 s^2 / misfit'').
 
 # %%
-wp.autograd.gradcheck(misfit, inputs=[drag])  # raises if it is off
 [curvature] = wp.autograd.hvp(misfit, [drag], [np.ones(1)])
 found, error = drag.numpy()[0], np.sqrt(2 * NOISE**2 / curvature.numpy()[0])
 print(
