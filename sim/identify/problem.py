@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sim.core.lang.errors import SimError
+from sim.display import html_table
 from sim.identify.data.expectations import Expectation
 from sim.identify.data.experiments import Experiment, Markers, Simulation
 from sim.identify.data.measures import Measure
@@ -98,7 +99,8 @@ class Problem:
         self._remembered: _Memory | None = None
         self._told_of_chaos = False
 
-    def __repr__(self) -> str:
+    def _rows(self) -> list[tuple[str, str]]:
+        """What it consists of, in words."""
         rows = [
             ("model", repr(self.model)),
             ("solver", type(self.solver).__name__),
@@ -111,7 +113,15 @@ class Problem:
         rows += [("loss", f"{t.name}, weight {t.weight:g}") for t in self.terms]
         if self.sought:
             rows.append(("search", f"{self.method.name}, at most {self.method.limit} iterations"))
+        return rows
+
+    def __repr__(self) -> str:
+        rows = self._rows()
         return "\n".join([f"Problem {self.description.name}", *(f"  {word:<11} {text}" for word, text in rows)])
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the same as a table."""
+        return html_table(f"Problem {self.description.name}", self._rows())
 
     # ------------------------------------------------------------------------------------------ what it is
     @property
