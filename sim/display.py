@@ -35,4 +35,4 @@ def html_table(title: str, rows: Iterable[tuple[str, str]]) -> str:
 def html_frame(page: str, height: int = 560) -> str:
     """A whole page in a frame of its own, `height` pixels tall."""
     style = f"width:100%;height:{height}px;border:0"
-    return f'<iframe srcdoc="{escape(page)}" style="{style}" sandbox="allow-scripts allow-fullscreen"></iframe>'
+    return f'<iframe srcdoc="{escape(page)}" style="{style}"></iframe>'
