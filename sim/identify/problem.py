@@ -17,7 +17,7 @@ from sim.identify.data.experiments import Experiment, Markers, Simulation
 from sim.identify.data.measures import Measure
 from sim.identify.data.registration import Alignment
 from sim.identify.evaluate.alignment import InnerProblem
-from sim.identify.evaluate.evaluator import ContactLook, Evaluator, Prepared
+from sim.identify.evaluate.evaluator import ContactLook, Evaluator, Onlooker, Prepared
 from sim.identify.losses.jacobian import linearise
 from sim.identify.losses.residuals import Residuals
 from sim.identify.losses.terms.base import Term, TrajectoryTerm
@@ -77,6 +77,7 @@ class Problem:
     reference: another solver, with which a run simulates its result once more.
     finer_mesh: makes the same problem on a mesh of half the edge length, markers at their material places; raises
     NotRefined where that cannot be.  None: nobody knows how.
+    onlooker: is shown what is simulated.
     """
 
     model: Model
@@ -92,6 +93,7 @@ class Problem:
     measures: list[Measure] = field(default_factory=list)
     reference: Solver | None = None
     finer_mesh: Callable[[], Problem] | None = None
+    onlooker: Onlooker | None = None
 
     def __post_init__(self) -> None:
         self.space = ParameterSpace({p.name: p.transform for p in self.sought}, {p.name: p.start for p in self.sought})
@@ -370,7 +372,7 @@ class Problem:
         prepared = None if self._remembered is None else self._remembered.prepared
         return Evaluator(
             self.model, self.solver, self.strategy, self.experiments, self.markers, self.sought, self.terms,
-            self.space, prepared,
+            self.space, prepared, self.onlooker,
         )  # fmt: skip
 
     def _values(self, x: Any) -> dict[str, np.ndarray]:

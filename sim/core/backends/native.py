@@ -101,10 +101,10 @@ done:
 }
 """
 
-_IN_VECTORS = '''
+_IN_VECTORS = """
 !0 = distinct !{!0, !1}
 !1 = !{!"llvm.loop.vectorize.enable", i1 true}
-'''
+"""
 """What asks for vectors in a loop: the toolchain itself looks for none."""
 
 _POOL = """

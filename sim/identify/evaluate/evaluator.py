@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -45,12 +46,22 @@ class ContactLook:
     frames: Sequence[Touched]
 
 
+class Onlooker(Protocol):
+    """Watches the experiments of a search: `saw` is given them where `wants` says so."""
+
+    def wants(self) -> bool:
+        """Whether the next ones should be copied."""
+
+    def saw(self, simulations: Sequence[Simulation]) -> None:
+        """Experiments that share a rollout, as they move now."""
+
+
 @dataclass(eq=False)
 class Evaluator:
     """Computes losses at coordinates of `space`, and what they are made of at physical values of the parameters.
 
     prepared: terms that are ready, None: they are made ready anew for every call.  growth: of the gradients that were
-    computed, by the first experiment of each rollout.
+    computed, by the first experiment of each rollout.  onlooker: is shown what is simulated.
     """
 
     model: Model
@@ -62,6 +73,7 @@ class Evaluator:
     terms: Sequence[Term]
     space: ParameterSpace
     prepared: Prepared | None = None
+    onlooker: Onlooker | None = None
     materials: MaterialValues = field(init=False)
     growth: dict[str, AdjointGrowth] = field(init=False, default_factory=dict)
 
@@ -86,15 +98,20 @@ class Evaluator:
 
     def simulate(self, values: Values, experiments: Sequence[Experiment]) -> dict[str, Simulation]:
         """Experiments by name."""
-        out = {}
+        out: dict[str, Simulation] = {}
         with self.materials.kept():
             for group in self.groups(experiments):
                 self.materials.write(group[0], values)
-                made = self.rollout(group[0].schedule)
-                for e in group:
-                    frames, start = self._seen(made), self._seen(self.model)
-                    out[e.name] = Simulation(e, e.schedule.times, frames[0], start[0], frames[1], start[1])
+                found = self._simulations(group, self.rollout(group[0].schedule))
+                out |= {e.name: simulation for e, simulation in zip(group, found, strict=True)}
+                if self.onlooker is not None and self.onlooker.wants():
+                    self.onlooker.saw(found)
         return {e.name: out[e.name] for e in experiments}
+
+    def _simulations(self, group: Sequence[Experiment], made: Trajectory) -> list[Simulation]:
+        """Experiments that share a rollout."""
+        frames, start = self._seen(made), self._seen(self.model)
+        return [Simulation(e, e.schedule.times, frames[0], start[0], frames[1], start[1]) for e in group]
 
     def states(self, values: Values, experiments: Sequence[Experiment], count: int) -> Iterator[tuple[float, State]]:
         """The length of a step [s], and the state after it, at `count` times of every experiment, the end among them;
@@ -176,11 +193,13 @@ class Evaluator:
             return made
 
         if shares is None:
-            run()
+            self._look(pairs, run())
             return out.numpy().copy()
         with self.model.gradients_of(self.materials.bound):
             with Tape() as tape:
-                growth = run().adjoint_growth
+                made = run()
+            self._look(pairs, made)
+            growth = made.adjoint_growth
             growth.quiet = True
             if pairs:
                 self.growth[pairs[0][1].name] = growth
@@ -189,6 +208,10 @@ class Evaluator:
                     material.grad.zero_()
             tape.backward(grads={out: array(shares, dtype=float64, device=self.model.device)})
         return out.numpy().copy()
+
+    def _look(self, pairs: Sequence[tuple[TrajectoryTerm, Experiment]], made: Trajectory) -> None:
+        if self.onlooker is not None and pairs and self.onlooker.wants():
+            self.onlooker.saw(self._simulations(list({e.name: e for _, e in pairs}.values()), made))
 
     def prepare(self, term: TrajectoryTerm, experiment: Experiment) -> PreparedTerm:
         """A term made ready for an experiment."""

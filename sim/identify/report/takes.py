@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -70,6 +71,29 @@ def motion(model: Model, name: str, frames: Frames) -> Take:
     joints = joint_marks(model, rigid) if rigid else None
     layers = _simulated(bodies, rigid, joints, name, frames, "")
     return Take(name, layers, _shapes(model, {}), frames.time.tolist(), _up(model).tolist())
+
+
+def at_start(problem: Problem, e: Experiment) -> Take:
+    """Where an experiment begins: nothing is simulated."""
+    frame = Frames(problem.start_positions(e)[None], np.zeros(1), problem.model.body_q.numpy()[None])
+    return motion(problem.model, e.name, frame)
+
+
+def as_seen(problem: Problem, simulation: Simulation) -> Take:
+    """A simulation beside its recording, while a search goes on."""
+    e = simulation.experiment
+    take = motion(problem.model, e.name, _frames(simulation))
+    return replace(take, layers=[*take.layers, *_targets(problem, e)])
+
+
+def _targets(problem: Problem, e: Experiment) -> list[Layer]:
+    """What was recorded of an experiment."""
+    layers = []
+    for name, target in e.targets.items():
+        unseen = np.full((problem.markers[name].count, 3), np.nan)
+        seen = _from_start(unseen if target.start is None else target.start, target.positions)
+        layers.append(Layer(f"target {name}", seen, point_size=7, color=COLORS["target"], trail=True))
+    return layers
 
 
 def _frames(simulation: Simulation) -> Frames:
