@@ -24,7 +24,7 @@ LAYERS = """
     core.runtime.ambient.stacks core.runtime.memory core.runtime.compiled core.runtime.ambient
     core.runtime.devices core.runtime.arrays core.runtime.launch core.runtime.debug core.runtime.tape
     core.runtime.derivatives core.runtime.interop core.runtime core.spatial
-    core.optim core.modules core files schema geometry
+    core.optim core.modules core display files schema geometry
     constraints.stencils constraints.base constraints.tetrahedron constraints.cloth
     constraints.particles constraints.projection constraints.slots constraints.contact constraints model
     solvers.air solvers.batch solvers.fingerprint solvers.step_kernels solvers.integrators solvers.bodies

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from sim.core.lang.errors import SimError
+from sim.display import html_table
 from sim.identify.data.expectations import Expectation
 from sim.identify.data.experiments import Experiment, Markers, Simulation
 from sim.identify.data.measures import Measure
 from sim.identify.data.registration import Alignment
 from sim.identify.evaluate.alignment import InnerProblem
-from sim.identify.evaluate.evaluator import ContactLook, Evaluator, Prepared
+from sim.identify.evaluate.evaluator import ContactLook, Evaluator, Onlooker, Prepared
 from sim.identify.losses.jacobian import linearise
 from sim.identify.losses.residuals import Residuals
 from sim.identify.losses.terms.base import Term, TrajectoryTerm
@@ -77,6 +78,7 @@ class Problem:
     rest: finds where experiments begin that are `relaxed`.
     finer_mesh: makes the same problem on a mesh of half the edge length, markers at their material places; raises
     NotRefined where that cannot be.  None: nobody knows how.
+    onlooker: is shown what is simulated.
     """
 
     model: Model
@@ -93,6 +95,7 @@ class Problem:
     reference: Solver | None = None
     rest: RestSolver | None = None
     finer_mesh: Callable[[], Problem] | None = None
+    onlooker: Onlooker | None = None
 
     def __post_init__(self) -> None:
         self.space = ParameterSpace({p.name: p.transform for p in self.sought}, {p.name: p.start for p in self.sought})
@@ -100,7 +103,8 @@ class Problem:
         self._remembered: _Memory | None = None
         self._told_of_chaos = False
 
-    def __repr__(self) -> str:
+    def _rows(self) -> list[tuple[str, str]]:
+        """What it consists of, in words."""
         rows = [
             ("model", repr(self.model)),
             ("solver", type(self.solver).__name__),
@@ -113,7 +117,15 @@ class Problem:
         rows += [("loss", f"{t.name}, weight {t.weight:g}") for t in self.terms]
         if self.sought:
             rows.append(("search", f"{self.method.name}, at most {self.method.limit} iterations"))
+        return rows
+
+    def __repr__(self) -> str:
+        rows = self._rows()
         return "\n".join([f"Problem {self.description.name}", *(f"  {word:<11} {text}" for word, text in rows)])
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the same as a table."""
+        return html_table(f"Problem {self.description.name}", self._rows())
 
     # ------------------------------------------------------------------------------------------ what it is
     @property
@@ -364,7 +376,7 @@ class Problem:
         prepared = None if self._remembered is None else self._remembered.prepared
         return Evaluator(
             self.model, self.solver, self.strategy, self.experiments, self.markers, self.sought, self.terms,
-            self.space, self.rest, prepared,
+            self.space, self.rest, prepared, self.onlooker,
         )  # fmt: skip
 
     def _values(self, x: Any) -> dict[str, np.ndarray]:

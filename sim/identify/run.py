@@ -84,6 +84,9 @@ class Watcher:
     def end(self) -> None:
         """The search ended; results are written next."""
 
+    def close(self, report: Path | None) -> None:
+        """The run is over.  report: its page, which may not be there; None: it broke off."""
+
 
 @dataclass(frozen=True, eq=False)
 class Outcome:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -45,12 +46,23 @@ class ContactLook:
     frames: Sequence[Touched]
 
 
+class Onlooker(Protocol):
+    """Watches the experiments of a search: `saw` is given them where `wants` says so."""
+
+    def wants(self) -> bool:
+        """Whether the next ones should be copied."""
+
+    def saw(self, simulations: Sequence[Simulation]) -> None:
+        """Experiments that share a rollout, as they move now."""
+
+
 @dataclass(eq=False)
 class Evaluator:
     """Computes losses at coordinates of `space`, and what they are made of at physical values of the parameters.
 
     rest: finds where experiments begin that are `relaxed`.  prepared: terms that are ready, None: they are made ready
     anew for every call.  growth: of the gradients that were computed, by the first experiment of each rollout.
+    onlooker: is shown what is simulated.
     """
 
     model: Model
@@ -63,6 +75,7 @@ class Evaluator:
     space: ParameterSpace
     rest: RestSolver | None = None
     prepared: Prepared | None = None
+    onlooker: Onlooker | None = None
     materials: MaterialValues = field(init=False)
     growth: dict[str, AdjointGrowth] = field(init=False, default_factory=dict)
 
@@ -96,15 +109,20 @@ class Evaluator:
 
     def simulate(self, values: Values, experiments: Sequence[Experiment]) -> dict[str, Simulation]:
         """Experiments by name."""
-        out = {}
+        out: dict[str, Simulation] = {}
         with self.materials.kept():
             for group in self.groups(experiments):
                 self.materials.write(group[0], values)
-                begin, made = self.rollout(group[0])
-                for e in group:
-                    frames, start = self._seen(made), self._seen(begin)
-                    out[e.name] = Simulation(e, e.schedule.times, frames[0], start[0], frames[1], start[1])
+                found = self._simulations(group, *self.rollout(group[0]))
+                out |= {e.name: simulation for e, simulation in zip(group, found, strict=True)}
+                if self.onlooker is not None and self.onlooker.wants():
+                    self.onlooker.saw(found)
         return {e.name: out[e.name] for e in experiments}
+
+    def _simulations(self, group: Sequence[Experiment], begin: State, made: Trajectory) -> list[Simulation]:
+        """Experiments that share a rollout."""
+        frames, start = self._seen(made), self._seen(begin)
+        return [Simulation(e, e.schedule.times, frames[0], start[0], frames[1], start[1]) for e in group]
 
     def states(self, values: Values, experiments: Sequence[Experiment], count: int) -> Iterator[tuple[float, State]]:
         """The length of a step [s], and the state after it, at `count` times of every experiment, the end among them;
@@ -174,7 +192,7 @@ class Evaluator:
         ready = [self.prepare(term, experiment) for term, experiment in pairs]
         out = zeros(len(pairs), float64, self.model.device, requires_grad=shares is not None)
 
-        def run() -> Trajectory:
+        def run() -> tuple[State, Trajectory]:
             begin, made = self.rollout(experiment)
             q, start = self._points(made), self._points(begin)
             recorded = {
@@ -183,14 +201,16 @@ class Evaluator:
             for slot, (prepared, (_, e)) in enumerate(zip(ready, pairs, strict=True)):
                 aligned = isinstance(prepared, PreparedMatch)
                 prepared.launch(recorded.get(e.name, q) if aligned else q, out, slot)
-            return made
+            return begin, made
 
         if shares is None:
-            run()
+            self._look(pairs, *run())
             return out.numpy().copy()
         with self.model.gradients_of(self.materials.bound):
             with Tape() as tape:
-                growth = run().adjoint_growth
+                begin, made = run()
+            self._look(pairs, begin, made)
+            growth = made.adjoint_growth
             growth.quiet = True
             if pairs:
                 self.growth[pairs[0][1].name] = growth
@@ -199,6 +219,10 @@ class Evaluator:
                     material.grad.zero_()
             tape.backward(grads={out: array(shares, dtype=float64, device=self.model.device)})
         return out.numpy().copy()
+
+    def _look(self, pairs: Sequence[tuple[TrajectoryTerm, Experiment]], begin: State, made: Trajectory) -> None:
+        if self.onlooker is not None and pairs and self.onlooker.wants():
+            self.onlooker.saw(self._simulations(list({e.name: e for _, e in pairs}.values()), begin, made))
 
     def prepare(self, term: TrajectoryTerm, experiment: Experiment) -> PreparedTerm:
         """A term made ready for an experiment."""
