@@ -6,7 +6,8 @@ with the least loss, because there may be several: the better one counts.  Of ev
 error, and how far E is from that of no shift in standard errors.
 
     python benchmarks/clock.py                              # -1, 0 and 1 frames of 10 ms, aligned: a quarter of an hour
-    python benchmarks/clock.py --align none --shifts -1,1
+    python benchmarks/clock.py --align none --shifts=0,-1,1
+    python benchmarks/clock.py --takes gravity_a,gravity_b
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ class Found:
     error: float
 
 
-def problem_of(shift: int, align: str) -> Problem:
-    """The fitted takes with all starts so many frames later."""
+def problem_of(shift: int, align: str, takes: Sequence[str]) -> Problem:
+    """The chosen takes with all starts so many frames later."""
     overrides = {f"experiments.{name}.target.start": start + shift / FPS for name, start in STARTS.items()}
     overrides |= {f"experiments.{name}.target.align": ALIGN[align] for name in STARTS}
     whole = sim.load_scene(SCENE, overrides=overrides).build(dtype=sim.float64)
-    return replace(whole, experiments=whole.fitted)
+    return replace(whole, experiments=[e for e in whole.fitted if e.name in takes])
 
 
 def fit(problem: Problem, shift: int, begin: np.ndarray) -> Found:
@@ -67,9 +68,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shifts", default="0,-1,1")
     parser.add_argument("--align", choices=tuple(ALIGN), default="time")
+    parser.add_argument("--takes", default=",".join(STARTS), help="those that are fitted; default: all of the scene's")
     given = parser.parse_args(arguments)
     shifts = [int(word) for word in given.shifts.split(",")]
-    problems = {shift: problem_of(shift, given.align) for shift in shifts}
+    problems = {shift: problem_of(shift, given.align, given.takes.split(",")) for shift in shifts}
     begun = {shift: fit(problem, shift, problem.start) for shift, problem in problems.items()}
     lowest = min(begun.values(), key=lambda f: f.loss)
     found = {}
