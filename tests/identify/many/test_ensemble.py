@@ -150,7 +150,7 @@ def test_what_is_written_wrong_is_told(arguments, text, capsys):
 @pytest.fixture(scope="module")
 def long(tmp_path_factory):
     """A scene whose searches take many iterations, and what they find one after the other."""
-    scene = load_scene(SCENES / "chain.yaml", overrides=["optimize.adam.iterations=25"])
+    scene = load_scene(SCENES / "chain.yaml", overrides=["optimize.adam.iterations=12"])
     return scene, ensemble(scene, STARTS, folder=tmp_path_factory.mktemp("long"))
 
 
