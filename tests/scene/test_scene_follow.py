@@ -269,3 +269,81 @@ def test_a_delay_needs_a_recording_that_reaches_as_far(tmp_path, bounds, what):
     write_scene(tmp_path, scene.replace("bounds: [-40 ms, 40 ms], ", bounds))
     with pytest.raises(SceneError, match=what):
         sim.load_scene(tmp_path / "scene.yaml").build()
+
+
+THROWN = """\
+format: 2
+name: turned
+time: {duration: 0.2, fps: 50, substeps: 20}
+world: {gravity: [0, 0, 0]}
+objects:
+  wheel: {position: [1, 0, 0], body: {mass: 2, inertia: [0.1, 0.1, 0.1], sites: {a: [0.1, 0, 0]}}}
+loads:
+  motor: {on: wheel, torque: {file: torque.csv, unit: kN m, up: z}}
+  pull: {on: wheel, force: {file: force.csv, up: z}, at: [1, 0.2, 0]}
+"""
+
+
+def ramps(folder):
+    """Of 0.6 N m/s about, and of 3 N/s along, the axis that points up."""
+    for name, rate in (("torque", 6e-4), ("force", 3.0)):
+        rows = [f"{t},0,0,{rate * t}" for t in (-0.1, 0.1, 0.3)]
+        (folder / f"{name}.csv").write_text("\n".join(["time,hand.x,hand.y,hand.z", *rows]))
+
+
+def test_recorded_torques_and_forces_act_on_a_body(tmp_path):
+    """About y by 0.3 t^2 N m s; along y by 1.5 t^2 N s, through a point at its side, which turns nothing there."""
+    ramps(tmp_path)
+    problem = sim.load_scene(write_scene(tmp_path, THROWN)).build()
+    (e,) = problem.experiments
+    state = problem.model.state()
+    end = sim.rollout(problem.solver, state, e.schedule.steps, e.schedule.dt).final
+    velocity, t = end.body_qd.numpy()[0], 0.2
+    np.testing.assert_allclose(velocity[:3], [0, 1.5 * t**2 / 2, 0], atol=1e-12)
+    np.testing.assert_allclose(velocity[3:], [0, 0.3 * t**2 / 0.1, 0], atol=1e-12)
+    aside = sim.load_scene(write_scene(tmp_path, THROWN.replace("[1, 0.2, 0]", "[1.2, 0, 0]"))).build()
+    turned = sim.rollout(aside.solver, aside.model.state(), 2, 1e-3).final.body_qd.numpy()[0]
+    np.testing.assert_allclose(turned[5], 0.2 * 1.5 * 2e-3**2 / 0.1, rtol=1e-6)
+
+
+def test_gradients_go_through_where_a_recorded_force_acts():
+    builder, times = sim.ModelBuilder(gravity=(0, 0, -1)), np.array([0.0, 0.03, 0.2])
+    rng = np.random.default_rng(5)
+    for k in range(2):
+        wheel = builder.add_body((k, 0, 0), 2.0, (0.1, 0.2, 0.15), (0.02, 0.01, 0.0), f"wheel_{k}", spin=(1, 2, 0.5))
+        series = times, rng.normal(size=(3, 3))
+        builder.add_body_force(wheel, force=series, torque=series if k else None, at=(0.1, -0.2, 0.3))
+    model = builder.finalize(dtype=sim.float64, requires_grad=True)
+    solver, weights = sim.SolverXPBD(model), rng.normal(size=(2, 6))
+    sought = [f"wheel_{k}.{key}" for k in range(2) for key in ("rotation", "com", "mass", "inertia")]
+
+    def final():
+        return sim.rollout(solver, model.state(), 20, 5e-3).final.body_qd
+
+    with sim.Tape() as tape:
+        end = final()
+    tape.backward(grads={end: weights})
+    for path in sought:
+        value, found = model[path].numpy().copy(), model[path].grad.numpy().copy()
+        along = rng.normal(size=value.shape) * max(0.1, np.abs(value).max())
+        ends = []
+        for step in (1e-3, -1e-3, 2e-3, -2e-3):
+            model[path].assign(value + step * along)
+            ends.append(float((weights * final().numpy()).sum()))
+        model[path].assign(value)
+        difference = (8 * (ends[0] - ends[1]) - (ends[2] - ends[3])) / 12e-3
+        assert float((found * along).sum()) == pytest.approx(difference, rel=1e-7), path
+
+
+@pytest.mark.parametrize("change, what", [
+    (("{on: wheel, torque", "{on: wheel, mass: 1, torque"), "a mass that is added to a body"),
+    (("{on: wheel, torque", "{on: wheel, where: {x: [0, 1]}, torque"), "has no points"),
+    (("{on: wheel, torque: {file: torque.csv, unit: kN m, up: z}}", "{on: wheel}"), "nothing acts on the body"),
+    (("unit: kN m", "unit: kN"), "not a unit of"),
+    (("loads:", "  rope: {chain: {from: [0, 0, 0], to: [1, 0, 0], points: 3, mass: 1}}\nloads:\n"
+      "  turn: {on: rope, torque: {file: torque.csv, up: z}}"), "`torque` is for a body"),
+])  # fmt: skip
+def test_loads_of_bodies_that_make_no_sense(tmp_path, change, what):
+    ramps(tmp_path)
+    with pytest.raises(SceneError, match=what):
+        sim.load_scene(write_scene(tmp_path, THROWN.replace(*change))).build()

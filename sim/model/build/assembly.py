@@ -21,6 +21,7 @@ from sim.model.build.joints.derive import derive_joints, joint_arrays, listed_jo
 from sim.model.build.joints.starts import derive_starts
 from sim.model.build.merge import Movers, build_set, unmeasured
 from sim.model.build.motions import Moved, check_released, derive_motions, first_groups, force_arrays, motion_arrays
+from sim.model.build.rigid.forces import BodyForce, body_force_arrays
 from sim.model.build.rigid.inertia import OfShapes
 from sim.model.build.self_contact import SelfContactBlock, derive_self_contact, refuse_overlap
 from sim.model.build.shapes.blocks import ShapeBlock
@@ -72,6 +73,7 @@ class ModelParts:
     visuals: Sequence[Visual] = ()
     joints: Sequence[JointBlock] = ()
     contact: SelfContactBlock | None = None
+    body_forces: Sequence[BodyForce] = ()
 
     @property
     def moved_bodies(self) -> list[BodyBlock]:
@@ -119,6 +121,7 @@ class ModelParts:
             [v for visual in self.visuals for v in copied_visual(visual, number_bodies)],
             [b.copied(number_bodies, worlds) for b in self.joints],
             self.contact,
+            [force.copied(number_bodies) for force in self.body_forces],
         )
 
 
@@ -346,6 +349,7 @@ def _geometry(
     firsts, (of_motions, motions) = first_groups(moved), motion_arrays(moved)
     bodies = list(zip(firsts[len(attachments) :], parts.moved_bodies, strict=True))
     of_forces, forces = force_arrays(parts.loads, parts.worlds)
+    of_thrusts, thrusts = body_force_arrays(parts.body_forces, sum(block.group.count for block in parts.bodies))
     values = {
         "particle_free": free,
         "particle_thickness": _thickness(parts.points),
@@ -371,6 +375,7 @@ def _geometry(
         "motion_body_group": np.concatenate([np.zeros(0, int), *(first + np.arange(b.worlds) for first, b in bodies)]),
         **motions,
         **forces,
+        **thrusts,
     }
     counts = {
         "particles": len(free), "bodies": len(values["body_free"]), "sites": len(values["site_body"]),
@@ -378,6 +383,7 @@ def _geometry(
         "springs": len(values["spring_indices"]), "tetrahedra": len(values["tet_indices"]),
         "attached": len(values["attachment_point"]), "moved bodies": len(values["motion_body"]), **of_motions,
         **of_forces,
+        **of_thrusts,
     }  # fmt: skip
     return counts, values
 

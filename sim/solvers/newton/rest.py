@@ -41,6 +41,7 @@ ALMOST, INNER = 0.1, 20
 """A step of this part of the whole way is near enough to the end to look for it; Newton steps within one."""
 ROUNDED_HERE = 1e-7
 """Corrections below this, relative, that stop shrinking are taken for rounding errors."""
+BEGIN_AS_GIVEN = "begin as given (`start: given`) and let it come to rest: simulate longer, and compare from then on"
 FAR = 100.0
 """Sizes of the scene from which on something has fallen."""
 
@@ -72,7 +73,7 @@ class RestSolver(SolverNewton):
 
     It starts where the points of the model are.  tolerance: the last correction of any point, over the longest way from
     there.  iterations: not used.  Works on particles, on the CPU in float64, with the constraints of `SolverNewton`.
-    Raises SolverError for a model with rigid bodies, friction, surfaces that collide with themselves, wind, or internal
+    Raises SolverError for a model with rigid bodies, friction, surfaces that collide with themselves, or internal
     variables that yield.
     """
 
@@ -81,10 +82,12 @@ class RestSolver(SolverNewton):
     def state(self) -> State:
         """The state at rest, on the tape if one is open; velocities are those of the model, its time is 0.
 
-        Raises NoStateAtRest where there is none, where it is one that a small push would leave (a column that buckles),
-        or where it is not found.
+        Raises NoStateAtRest where there is none, where it is one that a small push would leave (a column that buckles;
+        seen where no constraint is rigid), or where it is not found.
         """
         self.begin()
+        if self.model.in_wind and np.any(host(self.model.wind) != 0.0):
+            raise NoStateAtRest("the state at rest is not found in a wind", BEGIN_AS_GIVEN)
         before, made = self.model.state(), self.model.state()
         before.particle_qd.zero_()
         before.time = -1.0  # attachments and loads are those at the end of the second
@@ -106,14 +109,12 @@ class RestSolver(SolverNewton):
             found.append("friction or restitution (where it sticks there is no single state at rest)")
         if model.contact is not None:
             found.append("contact of surfaces with themselves")
-        if model.in_wind and np.any(host(model.wind) != 0.0):
-            found.append("wind")
         if any(s.constraint.internal_variables and not _relaxes(s) for s in model.constraint_sets.values()):
             found.append("branches that yield, or another law with a memory that does not fade")
         if found:
             raise SolverError(
                 f"the state at rest is not found for a model with {'; '.join(found)}",
-                "begin as given (`start: given`) and let it come to rest: simulate longer, and compare from then on",
+                BEGIN_AS_GIVEN,
             )
 
     def _own_scratch(self) -> None:

@@ -119,5 +119,13 @@ def test_what_it_does_not_know_is_refused_all_at_once():
     builder.add_ground_plane(height=-1.0, normal=(0, 0, 1), label="floor", cfg=builder.ShapeConfig(mu=0.3))
     with pytest.raises(sim.SolverError, match=r"rigid bodies .*; friction"):
         RestSolver(builder.finalize(dtype=sim.float64))
+    windy = drape()
+    windy.set_air(windy.groups[next(iter(windy.groups))], 1.2)
+    model = windy.finalize(dtype=sim.float64)
+    solver = RestSolver(model)
+    solver.state()
+    model.wind.assign([(0.0, 0.0, 2.0)])
+    with pytest.raises(NoStateAtRest, match="in a wind"):
+        solver.state()
     with pytest.raises(sim.SolverError, match="float64"):
         RestSolver(chain().finalize(dtype=sim.float32)).state()
