@@ -102,6 +102,37 @@ def seconds(table: sim.array2d[float], y: f32):
     y[i] = second(table, i)
 
 
+@sim.func
+def put_square(i: int, v: float, y: f32):
+    y[i] = v * v
+
+
+@sim.func_grad(put_square)
+def put_square_grad(i: int, v: float, y: f32):
+    sim.adjoint[v] += 2.0 * v * sim.adjoint[y][i]
+
+
+@sim.func
+def put_square_plainly(i: int, v: float, y: f32):
+    y[i] = v * v
+
+
+def repeated(put: sim.Function) -> sim.Kernel:
+    """Stores in a loop, each of which the next trip reads; then one in a branch."""
+
+    @sim.kernel
+    def work(x: f32, n: int, y: f32):
+        i = sim.tid()
+        v = x[i]
+        for _ in range(n):
+            put(i, v, y)
+            v = v + y[i] * 0.1
+        if v > 0.0:
+            put(i, v, y)
+
+    return work
+
+
 @sim.kernel
 def from_neighbours(x: f32, y: f32):
     neighbour(sim.tid(), x, y)
@@ -171,6 +202,18 @@ def test_sums_may_be_added_to_anywhere(x: sim.array) -> None:
         sim.launch(summed, 3, [x, total])
     tape.backward(total)
     np.testing.assert_allclose(x.grad.numpy(), 20.0 * 5.0 * x.numpy(), rtol=1e-6)
+
+
+def test_in_loops_and_branches_the_rule_is_the_derivative_that_it_stands_for(x: sim.array) -> None:
+    found = []
+    for put in (put_square, put_square_plainly):
+        y = zeros()
+        x.grad.zero_()
+        with sim.Tape() as tape:
+            sim.launch(repeated(put), 3, [x, 3, y])
+        tape.backward(grads={y: sim.ones(3, dtype=float)})
+        found.append(x.grad.numpy().copy())
+    np.testing.assert_allclose(*found, rtol=1e-5)
 
 
 def test_a_reference_to_an_array() -> None:
