@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.constraints.base import Constraint
+import numpy as np
+
+from sim.constraints.base import Constraint, ConstraintError
 from sim.constraints.particles import particle_layout
+from sim.core.backends.interp import evaluate
 from sim.core.lang.embedding import embed, fields_at, value_and_grad
 from sim.core.lang.frontend.builtins import static, tid
 from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.library.matrix import transpose
 from sim.core.lang.library.vector import dot, outer
 from sim.core.lang.memoize import memoize
-from sim.core.lang.types import Scalar, Struct, array_type, matrix, vector
+from sim.core.lang.types import Scalar, Struct, array_type, float64, matrix, vector
 from sim.core.runtime.arrays.array import array, array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 
@@ -93,6 +96,22 @@ def _solve_vjp(a, b, x, ct):
 
 
 @memoize
+def refuse_not_unit(c: Constraint) -> None:
+    """Raises ConstraintError where a gradient that is declared to be of length one is not."""
+    func = c.gradient(float64).func
+    for trial in range(3):
+        given = 1.0 + 0.5 * np.sin(1.7 * np.arange(len(func.params) - 1) + trial)
+        gradients = np.reshape(evaluate(func, *given, 1.0), (c.points, 3))
+        sizes = np.linalg.norm(gradients, axis=1)
+        if not (np.abs(sizes - 1.0) < 1e-9).all():
+            found = ", ".join(f"{size:.3g}" for size in sizes)
+            raise ConstraintError(
+                f"constraint '{c.name}' is declared with unit=True, but its gradients by its points have the lengths"
+                f" {found} at some place, not 1; leave `unit` out"
+            )
+
+
+@memoize
 def make_projection(
     c: Constraint, real: Scalar, first: bool, damped: bool, averaged: bool, exclusive: bool = False
 ) -> Kernel:
@@ -109,6 +128,8 @@ def make_projection(
 
     weights: see `make_weighing`.
     """
+    if c.unit:
+        refuse_not_unit(c)
     vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
     layout = particle_layout(real)
     particle_type, position = layout.type(real), layout.position

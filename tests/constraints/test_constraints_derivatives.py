@@ -142,6 +142,18 @@ def test_gradients_that_are_called_unit_are_of_length_one(name):
     np.testing.assert_allclose(np.linalg.norm(J, axis=-1), 1.0, rtol=1e-14)
 
 
+def test_gradients_that_are_not_of_length_one_are_an_error():
+    @sim.constraint(points=2, unit=True, name="own_square")
+    def square(x, rest: float):
+        return sim.length_sq(x[0] - x[1]) - rest
+
+    try:
+        with pytest.raises(sim.ConstraintError, match="unit=True"):
+            make_projection(square, sim.float64, True, False, False)
+    finally:
+        del REGISTRY["own_square"]
+
+
 def test_unit_gradients_are_those_of_one_row():
     with pytest.raises(sim.ConstraintError, match="one row"):
         sim.constraint(points=2, rows=2, unit=True)
