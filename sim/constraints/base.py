@@ -115,6 +115,8 @@ class Constraint:
     place:      of a contact, where two sides are that touch: of the arguments of C, in what C has its points in; None:
                 at its points.
     angular:    the first of the rows that are of angles, behind those of lengths; None where all are of one kind.
+    unit:       is the gradient of the one row by every point of length 1, wherever C has a gradient?  Then a projection
+                need not compute that length, and its adjoint not the derivative of it.
     """
 
     name: str
@@ -144,6 +146,7 @@ class Constraint:
     meeting: bool = False
     reach: tuple[str, ...] = ()
     angular: int | None = None
+    unit: bool = False
     place: Function | None = None
 
     anticipates: ClassVar[bool] = False
@@ -322,6 +325,7 @@ def constraint(
     meeting: bool = False,
     reach: Sequence[str] = (),
     angular: int | None = None,
+    unit: bool = False,
 ) -> Callable[[Callable[..., Any]], Constraint]:
     """Declare a constraint: decorates C(x, parameters...), a function of the kernel language.
 
@@ -330,7 +334,7 @@ def constraint(
     shape with rest = 0; another one takes its default in Python, if it has one.
     units: unit of each parameter, for messages and the documentation.
     elastic, damped: for each row, whether C pulls it back and whether damping acts on it; both by default.
-    stencil, added_by, frames, driven, limited, from_start, meeting, reach, angular: see `Constraint`.
+    stencil, added_by, frames, driven, limited, from_start, meeting, reach, angular, unit: see `Constraint`.
     """
     if points < 1 or not 1 <= rows <= MOST_ROWS:
         raise ConstraintError(
@@ -341,6 +345,8 @@ def constraint(
     acts = [tuple(given) if given is not None else (True,) * rows for given in (elastic, damped)]
     if any(len(given) != rows for given in acts):
         raise ConstraintError(f"elastic and damped say something about each of the {rows} rows")
+    if unit and (rows > 1 or frames):
+        raise ConstraintError("unit gradients are those of a constraint with one row, by its points")
     caller = caller_locals(2)
 
     @entry_point
@@ -380,6 +386,7 @@ def constraint(
             meeting=meeting,
             reach=tuple(reach),
             angular=angular,
+            unit=unit,
         )
         REGISTRY[made.name] = made
         return made

@@ -27,13 +27,13 @@ def diagonals(cloth: Cloth) -> Elements:
     return cloth.edges(cloth.topology.find_edges(cloth.grid.diagonals))
 
 
-@constraint(points=2, units={"rest": "m", "compliance": "m/N"}, stencil=WARP_AND_WEFT)
+@constraint(points=2, units={"rest": "m", "compliance": "m/N"}, stencil=WARP_AND_WEFT, unit=True)
 def distance(x, rest: float):
     """Distance of two points minus its rest value.  C [m]; compliance of one constraint [m/N]."""
     return length(x[0] - x[1]) - rest
 
 
-@constraint(points=2, units={"rest": "m", "compliance": "m/N"}, stencil=DIAGONALS)
+@constraint(points=2, units={"rest": "m", "compliance": "m/N"}, stencil=DIAGONALS, unit=True)
 def shear(x, rest: float):
     """Distance across a cell of a grid minus its rest value.  C [m]; compliance of one constraint [m/N]."""
     return length(x[0] - x[1]) - rest

@@ -19,7 +19,8 @@ class ConstraintSet:
 
     slots: to what the points belong; points: (n, k) int32, numbers of particles, or of bodies where the slot is one;
     placing: where on their bodies, or in the world: entry of `slot_struct` -> (n,); compliance: (n,) real, or vectors
-    of `rows` entries; surface: of contacts with friction or restitution, entry of `surface_struct` -> (n,); damping:
+    of `rows` entries; weights: (n,) inverse masses of the points, vectors of k entries, where all are particles;
+    surface: of contacts with friction or restitution, entry of `surface_struct` -> (n,); damping:
     (n,) [s], None where nothing is damped; parameters: name -> (n,); names: labels of those who added constraints;
     index_of[label]: for the k-th constraint that was added there its row here, -1 where all of its points are pinned
     and it was left out.
@@ -29,6 +30,7 @@ class ConstraintSet:
     points: array
     compliance: array
     damping: array | None
+    weights: array | None
     parameters: dict[str, array]
     offsets: list[int]
     shared: list[int]

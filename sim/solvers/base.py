@@ -231,6 +231,7 @@ class Solver:
                 b.set.points,
                 b.set.compliance,
                 b.set.damping,
+                b.set.weights,
                 *b.set.parameters.values(),
                 *b.set.placing.values(),
                 *b.set.surface.values(),

@@ -303,10 +303,11 @@ class SolverXPBD(Solver, key="xpbd"):
             project = self._project_slots if self._split is None else self._project_split
             project(kernel, batch, rows, s)
             return
+        given = self._constraint_data(batch, s)[:-1]  # inverse masses come constraint by constraint
         launch(
             self._projections[batch.set.name, first, rows.disjoint],
             rows.count,
-            [rows.begin, *self._constraint_data(batch, s), self._valence, s.reference, s.effective_dt],
+            [rows.begin, *given, batch.set.weights, self._valence, s.reference, s.effective_dt],
             [s.particle, correction, batch.multiplier],
         )
         s.watch(s.particle if self._split is None else correction, batch, rows)

@@ -135,6 +135,30 @@ def test_rigid_motions_do_not_strain(name):
         np.testing.assert_allclose(C[:, 2:], 0, atol=rounding)
 
 
+@pytest.mark.parametrize("name", [n for n in NAMES if REGISTRY[n].unit])
+def test_gradients_that_are_called_unit_are_of_length_one(name):
+    s = sample(name)
+    _, J = evaluate(s, s.x)
+    np.testing.assert_allclose(np.linalg.norm(J, axis=-1), 1.0, rtol=1e-14)
+
+
+def test_gradients_that_are_not_of_length_one_are_an_error():
+    @sim.constraint(points=2, unit=True, name="own_square")
+    def square(x, rest: float):
+        return sim.length_sq(x[0] - x[1]) - rest
+
+    try:
+        with pytest.raises(sim.ConstraintError, match="unit=True"):
+            make_projection(square, sim.float64, True, False, False)
+    finally:
+        del REGISTRY["own_square"]
+
+
+def test_unit_gradients_are_those_of_one_row():
+    with pytest.raises(sim.ConstraintError, match="one row"):
+        sim.constraint(points=2, rows=2, unit=True)
+
+
 def project(s: Sample, x: np.ndarray, compliance: np.ndarray) -> np.ndarray:
     """One undamped projection of all constraints of a sample, from multipliers zero."""
     a = s.arrays(x=x, compliance=compliance)
@@ -144,7 +168,7 @@ def project(s: Sample, x: np.ndarray, compliance: np.ndarray) -> np.ndarray:
     sim.launch(
         kernel,
         s.count,
-        [0, a["points"], a["data"], a["compliance"], none, a["w"], none, sim.clone(a["x"]), dt, a["x"]],
+        [0, a["points"], a["data"], a["compliance"], none, a["weights"], none, sim.clone(a["x"]), dt, a["x"]],
         [a["x"], multiplier],
     )
     return a["x"].numpy().copy()
@@ -210,7 +234,7 @@ def run_projection(
     sim.launch(
         kernel,
         s.count,
-        [0, a["points"], a["data"], a["compliance"], a["damping"], a["w"], a["split"], a["x_before"], dt, a["x"]],
+        [0, a["points"], a["data"], a["compliance"], a["damping"], a["weights"], a["split"], a["x_before"], dt, a["x"]],
         [a["x_out"], a["multiplier"]],
     )
     return a

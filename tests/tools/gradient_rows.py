@@ -274,7 +274,7 @@ def constraint_error(name: str) -> float:
         sim.launch(
             kernel,
             s.count,
-            [0, a["points"], a["data"], a["compliance"], none, a["w"], none, sim.clone(a["x"]), 0.1, a["x"]],
+            [0, a["points"], a["data"], a["compliance"], none, a["weights"], none, sim.clone(a["x"]), 0.1, a["x"]],
             [a["x"], multiplier],
         )
         return a

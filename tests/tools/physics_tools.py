@@ -11,7 +11,7 @@ from pair_tools import edge_edge_distance, point_triangle_distance
 import sim
 from sim.constraints import REGISTRY, Constraint
 from sim.constraints.contact.shapes import UPRIGHT
-from sim.constraints.projection import parameter_struct, value_type
+from sim.constraints.projection import make_weighing, parameter_struct, value_type, weight_type
 from sim.model import Control
 
 SEED = 20261121
@@ -273,7 +273,10 @@ class Sample:
         data = parameter_struct(self.c, sim.float64)()
         for name in self.c.parameters:
             setattr(data, name, made[name])
-        return {**made, "data": data, "points": sim.array(self.points, dtype=sim.int32)}
+        points, kind = sim.array(self.points, dtype=sim.int32), weight_type(self.c.points, sim.float64)
+        weights = sim.zeros(self.count, kind, requires_grad=True)
+        sim.launch(make_weighing(self.c.points, sim.float64), self.count, [points, made["w"]], [weights])
+        return {**made, "data": data, "points": points, "weights": weights}
 
 
 def sample(name: str, count: int = 8, seed: int = SEED) -> Sample:

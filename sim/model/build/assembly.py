@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sim.constraints.base import REGISTRY
+from sim.constraints.projection import make_weighing
 from sim.core.lang.types import as_scalar, transformation, vector
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array
@@ -193,7 +194,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         *_air(parts.points, arrays, materials, make),
         *_anchors(arrays, make),
         *derive_motions([*attachments, *parts.moved_bodies], arrays, materials, make),
-        *(d for s in sets.values() for d in s.derivations),
+        *(d for s in sets.values() for d in (*s.derivations, *_weights(s, arrays["particle_inv_mass"], make))),
         *derive_joints(parts.joints, parts.worlds, arrays, of_joints, materials, make),
         *derive_starts(parts.joints, parts.worlds, arrays, of_joints, materials, make),
         *of_contact,
@@ -258,6 +259,14 @@ def _masses(
         made.append(Derivation(own.add_load, n, inputs, [after], values=[value], derived=[before]))
     final = [arrays["particle_mass"], arrays["particle_free"]]
     return [*made, Derivation(own.invert, n, final, [arrays["particle_inv_mass"]], derived=final[:1])]
+
+
+def _weights(made: ConstraintSet, inv_mass: array, make: ArrayFactory) -> list[Derivation]:
+    """The inverse masses of the points of constraints."""
+    if made.weights is None or not made.count:
+        return []
+    weigh = make_weighing(made.constraint.points, make.real)
+    return [Derivation(weigh, made.count, [made.points, inv_mass], [made.weights], derived=[inv_mass])]
 
 
 def _placements(

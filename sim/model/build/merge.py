@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.constraints.contact.surface import OF_SURFACES, SURFACE
+from sim.constraints.projection import weight_type
 from sim.constraints.slots.bodies import slot_types
 from sim.constraints.slots.pattern import PARTICLE, WORLD, Slots
 from sim.core.lang.types import int32, vector
@@ -85,6 +86,7 @@ def build_set(
         points=make.constant(numbers[kept[order]].astype(np.int32), int32),
         compliance=make.zeros(n, kind),
         damping=None,
+        weights=make.zeros(n, weight_type(constraint.points, real)) if slots.only_particles else None,
         parameters={name: make.zeros(n, p.type(real)) for name, p in constraint.parameters.items()},
         offsets=offsets, shared=shared, names=[], index_of={}, slots=slots,
         placing={name: make.zeros(n, kind) for name, kind in slot_types(constraint, slots, real).items()},

@@ -11,8 +11,9 @@ from sim.core.backends.base import (
     error_sites,
     leaf_offsets,
 )
+from sim.core.backends.llvm.elementary import ElementaryWriter
 from sim.core.backends.llvm.toolchain import PRINT_SYMBOL
-from sim.core.backends.llvm.writer import Writer, literal, llvm_type, memory_type
+from sim.core.backends.llvm.writer import literal, llvm_type, memory_type
 from sim.core.lang.ir.core import Block, Func, Op, Value, moved_scalars, split_memory
 from sim.core.lang.ir.verifier import InvalidIR
 from sim.core.lang.types import ArrayType, Scalar, bool_, size_of
@@ -23,7 +24,7 @@ _CONSTANT = ", !invariant.load !{}"
 """Of what nothing writes while the launch runs."""
 
 
-class BodyEmitter(Writer):
+class BodyEmitter(ElementaryWriter):
     """Writes operations as lines; `sites`: the places that the error record of the kernel names."""
 
     def __init__(self, func: Func, check: bool = False) -> None:

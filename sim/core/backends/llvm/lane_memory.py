@@ -24,6 +24,8 @@ class LaneMemory(LaneWriter):
         super().__init__()
         self.func, self.names, self.strides = func, names, strides
         self.masks: list[str] = []
+        self.always = 0
+        """How many of the masks are those of all: then a lane at least takes part."""
         self.rows: dict[tuple, list[str]] = {}
         self.made_by = {result: op for op in walk(func.body) for result in op.results}
 
@@ -126,7 +128,7 @@ class LaneMemory(LaneWriter):
         if how == "one":
             _, values, _, _ = split_memory(op)
             at = self.address(op, [(v, self.of(v).name) for v in values])  # type: ignore[union-attr]
-            if self.masks:
+            if len(self.masks) > self.always:
                 some = self.let(f"call i1 @llvm.vector.reduce.or.v{LANES}i1(<{LANES} x i1> {self.masks[-1]})")
                 self.declared["reduce"] = f"declare i1 @llvm.vector.reduce.or.v{LANES}i1(<{LANES} x i1>)"
                 at = self.let(f"select i1 {some}, ptr {at}, ptr %dummy")

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sim.core.backends.base import LANES
-from sim.core.backends.llvm.writer import Writer, llvm_type
+from sim.core.backends.llvm.elementary import ElementaryWriter
+from sim.core.backends.llvm.writer import llvm_type
 from sim.core.lang.ir.core import Op, Value
 from sim.core.lang.ir.table import OPS, Libm
 from sim.core.lang.types import Scalar, int32
@@ -45,7 +46,7 @@ class LaneVector:
 Lane = Uniform | Counting | Split | LaneVector
 
 
-class LaneWriter(Writer):
+class LaneWriter(ElementaryWriter):
     """Lines of a function on eight threads: one basic block, so that what was made once can be used after."""
 
     def __init__(self) -> None:
@@ -123,7 +124,8 @@ class LaneWriter(Writer):
                 return Counting(self.rule(op, kind, [a.first, b.name]))
             if op.name == "add" and isinstance(a, Uniform) and isinstance(b, Counting):
                 return Counting(self.rule(op, kind, [a.name, b.first]))
-        one_by_one = isinstance(OPS[op.name].llvm, Libm) or (op.name == "mod" and kind.is_float)
+        called = isinstance(OPS[op.name].llvm, Libm) and not self.is_inline(op.name, kind)
+        one_by_one = called or (op.name == "mod" and kind.is_float)
         result = op.results[0].type
         assert isinstance(result, Scalar)
         whole = result.is_int and kind.is_int and not any(isinstance(a, LaneVector) for a in lanes)

@@ -14,13 +14,14 @@ thread in the order of the program.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sim.core.backends.base import LANES
 from sim.core.backends.llvm.lane_memory import LaneMemory
 from sim.core.backends.llvm.lane_values import ALL, Counting, Lane, LaneVector, Uniform
 from sim.core.backends.llvm.writer import literal, llvm_type
 from sim.core.lang.analysis.thread_locality import late_updates, suits_lanes
-from sim.core.lang.ir.core import Block, Func, Op, Value, split_memory
+from sim.core.lang.ir.core import Block, Func, Op, Value, split_memory, walk
 from sim.core.lang.types import Scalar, size_of
 
 
@@ -35,8 +36,14 @@ class LaneEmitter(LaneMemory):
         self.late = late_updates(func)
         self.put_off: list[tuple[Op, list[Lane], list[tuple[Value, Lane]], tuple[str, ...] | None]] = []
 
-    def emit(self) -> list[str]:
-        """The lines of the body."""
+    def emit(self, masked: bool = False) -> list[str]:
+        """The lines of the body.  masked: for the first `%left` threads of the eight."""
+        if masked:
+            t = f"<{LANES} x i64>"
+            one = self.let(f"insertelement {t} poison, i64 %left, i64 0")
+            left = self.let(f"shufflevector {t} {one}, {t} poison, <{LANES} x i32> zeroinitializer")
+            self.masks.append(self.let(f"icmp slt {t} <{', '.join(f'i64 {k}' for k in ALL)}>, {left}"))
+            self.always = 1
         for p in self.func.params:
             if isinstance(p.type, Scalar):
                 self.values[p] = Uniform(self.names[p])
@@ -171,11 +178,27 @@ def dummy_bytes(func: Func) -> int:
     return max(256, 2 * max(sizes, default=0))
 
 
-def lanes_of(
-    func: Func, names: dict[Value, str], strides: dict[tuple[Value, int], str]
-) -> tuple[list[str], dict[str, str]] | None:
-    """The lines of the body for eight threads, and declarations; None where one by one is better or the only way."""
+LARGE = 500
+"""Operations of a kernel from which on what remains is not worth code for single threads: each would take half the time
+of eight."""
+
+
+@dataclass(frozen=True)
+class LaneBody:
+    """The lines of the body for eight threads, and of that for the first `%left` of them, if it is a large one."""
+
+    lines: list[str]
+    some: list[str] | None
+    declared: dict[str, str]
+
+
+def lanes_of(func: Func, names: dict[Value, str], strides: dict[tuple[Value, int], str]) -> LaneBody | None:
+    """The body for eight threads; None where one by one is better or the only way."""
     if not suits_lanes(func):
         return None
-    emitter = LaneEmitter(func, names, strides)
-    return emitter.emit(), {**emitter.declared, "memset": "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"}
+    every, some = (LaneEmitter(func, names, strides) for _ in range(2))
+    lines, rest = every.emit(), None
+    if sum(1 for _ in walk(func.body)) >= LARGE:
+        rest = some.emit(masked=True)
+    memset = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
+    return LaneBody(lines, rest, {**every.declared, **some.declared, "memset": memset})

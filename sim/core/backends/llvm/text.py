@@ -20,7 +20,7 @@ from sim.core.backends.base import (
     param_slots,
 )
 from sim.core.backends.llvm.body import BodyEmitter, array_stride
-from sim.core.backends.llvm.lanes import dummy_bytes, lanes_of
+from sim.core.backends.llvm.lanes import LaneBody, dummy_bytes, lanes_of
 from sim.core.backends.llvm.writer import llvm_type
 from sim.core.lang.ir.core import walk
 from sim.core.lang.types import ArrayType, bool_, size_of
@@ -68,6 +68,16 @@ widely:
 singly:
   %begin = phi i64 [ %start, %entry ], [ %wider, %widely ]"""
 
+# What remains, where single threads have no body of their own.
+_MASKED_REST = """  %left = sub nsw i64 %end, %begin
+  %rest = icmp sgt i64 %left, 0
+  br i1 %rest, label %masked, label %exit
+masked:
+  call void @some(ARGUMENTS)
+  br label %exit"""
+
+_LANE_ARGUMENTS = {"lanes": ["i64 %linear", "ptr %dummy"], "some": ["i64 %linear", "ptr %dummy", "i64 %left"]}
+
 
 class Emitter(BodyEmitter):
     """Text of one kernel: `text` gives the module, and then `vectors_given` says that LLVM is to look for no others:
@@ -79,26 +89,23 @@ class Emitter(BodyEmitter):
     def text(self, symbol: str) -> str:
         """The module: body, range function of that name, declarations."""
         unpack, arguments = self.unpack()
+        lanes = self.lanes_too()
+        if lanes is not None and lanes.some is not None:
+            return self.large_text(symbol, unpack, arguments, lanes, lanes.some)
         self.block(self.func.body)
         head = list(self.tapes)
         if self.print_slots:
             head.append(f"  %printed = alloca [{self.print_slots} x i64], align 8")
         coords = [f"i64 %c{axis}" for axis in range(self.func.dims)]
         formal = ", ".join([*arguments, "ptr %record", "i64 %linear", *coords])
-        lanes = self.lanes_too()
         wide: list[str] = []
         few = bool(self.func.attrs.get("few"))
         self.vectors_given = lanes is not None or few
         self.straight = not any(op.name in ("for", "while") for op in walk(self.func.body))
         before = ["  %begin = add i64 %start, 0"]
         if lanes is not None:
-            lines, declared = lanes
-            self.declared |= declared
-            formal_wide = ", ".join([*arguments, "i64 %linear", "ptr %dummy"])
-            wide = [f"define internal void @lanes({formal_wide}) alwaysinline nounwind {{",
-                    "entry:", *lines, "  ret void", "}"]  # fmt: skip
-            called = ", ".join([*arguments, "i64 %wide", "ptr %dummy"])
-            before = _WIDE_LOOP.replace("ARGUMENTS", called).replace("BYTES", str(dummy_bytes(self.func))).splitlines()
+            self.declared |= lanes.declared
+            wide, before = self.lane_function("lanes", arguments, lanes.lines), self.wide_loop(arguments)
         parts = [
             *self.data,
             f"define internal void @body({formal}) alwaysinline nounwind {{",
@@ -121,7 +128,31 @@ class Emitter(BodyEmitter):
         ]  # fmt: skip
         return "\n".join(parts) + "\n"
 
-    def lanes_too(self) -> tuple[list[str], dict[str, str]] | None:
+    def lane_function(self, name: str, arguments: list[str], lines: list[str]) -> list[str]:
+        """A function for eight threads."""
+        formal = ", ".join([*arguments, *_LANE_ARGUMENTS[name]])
+        return [f"define internal void @{name}({formal}) alwaysinline nounwind {{", "entry:", *lines, "  ret void", "}"]
+
+    def wide_loop(self, arguments: list[str]) -> list[str]:
+        """The lines of the range function for as long as there are eight."""
+        called = ", ".join([*arguments, "i64 %wide", "ptr %dummy"])
+        return _WIDE_LOOP.replace("ARGUMENTS", called).replace("BYTES", str(dummy_bytes(self.func))).splitlines()
+
+    def large_text(self, symbol: str, unpack: list[str], arguments: list[str], lanes: LaneBody, some: list[str]) -> str:
+        """The module of a kernel that has no body for single threads."""
+        self.vectors_given = self.straight = True
+        called = ", ".join([*arguments, "i64 %begin", "ptr %dummy", "i64 %left"])
+        parts = [
+            *self.lane_function("lanes", arguments, lanes.lines),
+            *self.lane_function("some", arguments, some),
+            f"define void @{symbol}(ptr noalias readonly %block, i64 %start, i64 %end) nounwind {{",
+            "entry:", *unpack, *self.wide_loop(arguments), _MASKED_REST.replace("ARGUMENTS", called),
+            "exit:", "  ret void", "}",
+            *lanes.declared.values(),
+        ]  # fmt: skip
+        return "\n".join(parts) + "\n"
+
+    def lanes_too(self) -> LaneBody | None:
         """The body for eight threads at a time, where it is worth having."""
         if self.check or self.func.attrs.get("few"):
             return None

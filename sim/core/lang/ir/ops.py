@@ -17,7 +17,7 @@ import numpy as np
 
 from sim.core.lang.ir.core import Value, emit
 from sim.core.lang.ir.table import OPS, ZERO, Instruction, Intrinsic, Libm, OpDef, Special, define
-from sim.core.lang.types import bool_
+from sim.core.lang.types import bool_, float16
 
 __all__ = ["OPS", "define_op", "guarded", "select"]
 
@@ -35,6 +35,14 @@ def guarded(ct: Value, singular: Value, part: Any) -> Value:
     if test.op is not None and test.op.name == "and":  # and no constant
         test.op.attrs["guard"] = True
     return select(test, 0.0, part)
+
+
+def by(ct: Value, b: Value) -> Value:
+    """A cotangent divided by b, which often divides others too: all are multiplied by one reciprocal.
+
+    Not in halves, whose reciprocals soon are out of range.
+    """
+    return ct / b if b.type is float16 else ct * (1.0 / b)
 
 
 def _trunc_div(a: Any, b: Any) -> Any:
@@ -144,7 +152,7 @@ _op("mul", 2, "fiu", "a b", np.multiply,
     Instruction("fmul", "mul", "mul"), "({0} * {1})", "({t})(({u}){0} * ({u}){1})",
     builtin=False, folds=_always, simplify=lambda a, b: b if a.const == 1 else a if b.const == 1 else None)
 _op("div", 2, "fiu", "a / b; integers truncate towards zero", _trunc_div,
-    lambda ct, y, a, b: (guarded(ct, b, q := ct / b), guarded(ct, b, -(q * y))),
+    lambda ct, y, a, b: (guarded(ct, b, q := by(ct, b)), guarded(ct, b, -(q * y))),
     Special(), "({0} / {1})", "sim_div({0}, {1})", domain=(0.5, 3.0),
     singular=True, expensive=True, builtin=False, folds=lambda a, b: isinstance(a, float) and b != 0,
     simplify=lambda a, b: a if b.const == 1 else None)

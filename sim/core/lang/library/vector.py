@@ -38,7 +38,7 @@ def length(a):
 
 @length.vjp
 def _length_vjp(a, size, ct):
-    return a * (ct / where(size > 0.0, size, 1.0))
+    return a * (ct * (1.0 / where(size > 0.0, size, 1.0)))
 
 
 @export

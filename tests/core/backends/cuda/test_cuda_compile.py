@@ -76,7 +76,6 @@ def report(v: Variant) -> KernelReport:
 
 # ------------------------------------------------------------------------------------------ budgets
 SPILLED = {
-    "project_volume_averaged_adjoint": 8, "project_bend_first_own_recording": 8,
     "prescribe": 40, "prescribe_adjoint": 4144,
     "project_revolute_ab_next_adjoint": 616, "inverse_adjoint": 8,
     "prescribe_bodies": 72, "prescribe_bodies_adjoint": 4192, "push_adjoint": 4096,

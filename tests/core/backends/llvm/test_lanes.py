@@ -10,7 +10,7 @@ import pytest
 import sim
 from sim.constraints.base import REGISTRY
 from sim.constraints.particles import particle_layout
-from sim.constraints.projection import make_projection, parameter_struct
+from sim.constraints.projection import make_projection, parameter_struct, weight_type
 from sim.core.backends.base import LANES, argument_block
 from sim.core.backends.llvm.backend import LlvmBackend
 from sim.core.backends.llvm.lanes import dummy_bytes
@@ -149,8 +149,10 @@ def test_projections_and_their_adjoints_have_the_bits_of_single_threads(real, ad
             return sim.array(rng.uniform(0.5, 1.5, shape), dtype=dtype, requires_grad=True)
 
         value = real if constraint.rows == 1 else sim.types.vector(constraint.rows, real)
+        k = constraint.points
         points = sim.array(rng.permutation(count).reshape(n, -1).astype(np.int32))
-        args = [0, points, data, some(n, *rows, dtype=value), some(n), some(count), sim.ones(1, dtype=real),
+        args = [0, points, data, some(n, *rows, dtype=value), some(n),
+                some(n, *(k,) * (k > 1), dtype=weight_type(k, real)), sim.ones(1, dtype=real),
                 some(count, 3, dtype=vec), real.np.type(0.01),
                 some(count, particle.size, dtype=particle.type(real)), sim.zeros(1, dtype=vec),
                 sim.zeros(n, dtype=value)]  # fmt: skip
@@ -169,15 +171,16 @@ def test_projections_and_their_adjoints_have_the_bits_of_single_threads(real, ad
             a[:] = rng.uniform(0.5, 1.5, a.shape)
         packed = frozenset(k for k, p in enumerate(func.params) if isinstance(p.type, ArrayType))
         func = Func(func.name, func.body, func.span, func.dims, {**func.attrs, "packed": packed, "tight": packed})
-        code = LlvmBackend().compile(func)
+        # one by one with indices checked, which is a body for single threads, however large the kernel
+        wide, single = LlvmBackend().compile(func), LlvmBackend().compile(func, check=True)
         found = []
-        for ranges in ([(0, n)], [(k, k + 1) for k in range(n)]):
+        for code, ranges in ((wide, [(0, n)]), (wide, [(k, k + 1) for k in range(n)]), (single, [(0, n)])):
             values = [a.copy() if isinstance(a, np.ndarray) else a for a in [*given, *gradients, *extra]]
             block = argument_block(func, (n,), values)
             for begin, end in ranges:
                 code.run(block.ctypes.data, begin, end)
             found.append([v.tobytes() for v in values if isinstance(v, np.ndarray)])
-        assert found[0] == found[1], constraint.name
+        assert found[0] == found[1] == found[2], constraint.name
 
 
 def test_nothing_is_read_behind_memory_of_others():

@@ -143,9 +143,8 @@ def test_the_adjoint_of_a_projection_whose_constraint_has_an_open_loop(name: str
         for c in (newton_distance, REGISTRY["distance"]):
             data = parameter_struct(c, float64)()
             q, before, target = (sim.array(x, dtype=vec3d, requires_grad=True) for _ in range(3))
-            w, rest, alpha = (
-                sim.array(v, dtype=float64, requires_grad=True) for v in ([1.0, 0.5, 2.0, 1.0], [0.3, 0.8], [0.1, 0.2])
-            )
+            rest, alpha = (sim.array(v, dtype=float64, requires_grad=True) for v in ([0.3, 0.8], [0.1, 0.2]))
+            w = sim.array([[1.0, 0.5], [2.0, 1.0]], dtype=sim.types.vector(2, float64), requires_grad=True)
             data.rest, unused, multiplier = (
                 rest,
                 sim.zeros(1, dtype=float64),
