@@ -556,6 +556,7 @@ class ModelBuilder(SelfContactBuilder):
             self.gravity, self.groups, self._points, constraints, self._shapes, self._attachments, self._loads,
             wind=self.wind, air_density=self.air_density, bodies=self._bodies,
             sites=self._sites, visuals=self._visuals, joints=self._joints, contact=self._self_contact,
+            near=self._near,
         ).with_held()  # fmt: skip
         return assemble(parts if self._worlds == 1 else parts.in_worlds(self._worlds), device, requires_grad, dtype)
 
