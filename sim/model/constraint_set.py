@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from sim.constraints.base import Constraint
 from sim.constraints.slots.pattern import Slots
-from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.array import array, clone
 from sim.model.derived.derivation import Derivation
 
 
@@ -24,6 +24,8 @@ class ConstraintSet:
     (n,) [s], None where nothing is damped; parameters: name -> (n,); names: labels of those who added constraints;
     index_of[label]: for the k-th constraint that was added there its row here, -1 where all of its points are pinned
     and it was left out.
+    near, lane: of pairs that every step looks for, their kinds, and how many rows each has; else "" and 0.  Rows are
+    then room for them, which solvers fill: see `sim.model.collision.near`.
     """
 
     constraint: Constraint
@@ -39,12 +41,25 @@ class ConstraintSet:
     slots: Slots = field(default_factory=lambda: Slots(""))
     placing: dict[str, array] = field(default_factory=dict)
     surface: dict[str, array] = field(default_factory=dict)
+    near: str = ""
+    lane: int = 0
     derivations: list[Derivation] = field(repr=False, default_factory=list)
 
     @property
     def name(self) -> str:
         """That of the constraint, and of the pattern of its slots where they are not all particles."""
-        return self.slots.key(self.constraint)
+        key = self.slots.key(self.constraint)
+        return f"{key}:{self.near}" if self.near else key
+
+    def with_own_rows(self) -> ConstraintSet:
+        """The same with room of its own for near pairs, for a solver that fills it."""
+        return replace(
+            self,
+            points=clone(self.points),
+            parameters={name: clone(a, requires_grad=a.requires_grad) for name, a in self.parameters.items()},
+            placing={name: clone(a, requires_grad=a.requires_grad) for name, a in self.placing.items()},
+            surface={name: clone(a, requires_grad=a.requires_grad) for name, a in self.surface.items()},
+        )
 
     @property
     def count(self) -> int:

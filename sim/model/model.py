@@ -17,6 +17,7 @@ from sim.core.runtime.devices.device import Device
 from sim.core.runtime.devices.graph import Graph, capturing
 from sim.display import html_table
 from sim.model.collision.detection import PairLists
+from sim.model.collision.near.declared import BodyContact
 from sim.model.collision.surfaces import SelfContact
 from sim.model.constraint_set import ConstraintSet
 from sim.model.control import Contacts, Control
@@ -41,7 +42,8 @@ class Model:
     device, dtype (float32 or float64), requires_grad: of all arrays.  in_air: has any object a drag?  in_wind: have
     faces of any?
     worlds: how many copies of everything there are, see `ModelBuilder.replicate`.
-    contact: the surfaces that collide with themselves and each other, None for none.
+    contact: the surfaces that collide with themselves and each other, None for none; near: the shapes of bodies that
+    every step looks for, None where all pairs of them are constraints from the beginning.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Model:
         visuals: Sequence[Visual] = (),
         joints: dict[str, Joint] | None = None,
         contact: SelfContact | None = None,
+        near: BodyContact | None = None,
     ) -> None:
         self.__dict__.update(arrays)
         self.device: Device = make.device
@@ -69,7 +72,7 @@ class Model:
         self.materials, self.constraint_sets, self.groups = materials, constraint_sets, groups
         self.shapes, self.attachments, self.in_air, self.worlds = shapes, attachments, in_air, worlds
         self.in_wind, self.bodies, self.visuals = in_wind, bodies or {}, list(visuals)
-        self.joints, self.contact = joints or {}, contact
+        self.joints, self.contact, self.near = joints or {}, contact, near
         self._derivations = list(derivations)
         self._recorded: Bookmark | None = None  # on a tape: derived data is recorded before it
         self._captured: weakref.ref[Graph] | None = None  # the graph in which derived data was captured last

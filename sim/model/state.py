@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from sim.core.lang.errors import did_you_mean
-from sim.core.lang.types import Scalar, float64
+from sim.core.lang.types import Scalar, float64, int32
 from sim.core.runtime.arrays.array import array, clone
 from sim.core.runtime.arrays.creation import empty_like, full, zeros
 from sim.core.runtime.devices.device import Device
@@ -90,7 +90,8 @@ class State:
     def differentiable(self) -> list[array]:
         """Of what a step changes that through which gradients flow, in the same order."""
         constant = {field.name for field in HISTORY_FIELDS if field.constant}
-        return [*self._shared, *(a for name, a in self.history.items() if name not in constant)]
+        of_history = [a for name, a in self.history.items() if name not in constant and a.dtype is not int32]
+        return [*self._shared, *of_history]
 
     @property
     def _shared(self) -> list[array]:

@@ -51,10 +51,12 @@ class Run:
     def _forward(self) -> None:
         with recording.paused(), self.pool.workspace() as w:
             w.take_forces(self.plan.start)
+            w.solver.forget_reports()
             if w.pairs is not None:
                 w.pairs.begin()
             self._take_steps(w)
             self._show_multipliers(w)
+            w.solver.refuse_incomplete()
             if w.pairs is not None:
                 w.pairs.refuse_incomplete()
                 self.result.penetration.take(w.pairs)

@@ -13,6 +13,7 @@ from sim.constraints.projection import parameter_struct, value_type
 from sim.constraints.slots.bodies import slot_struct
 from sim.core.lang.errors import SimError, did_you_mean, entry_point
 from sim.core.lang.types import vector
+from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros, zeros_like
 from sim.core.runtime.devices.graph import capturing
@@ -171,7 +172,9 @@ class Solver:
         real, grad = model.dtype, model.requires_grad
         self.batches = []
         self._drives = JointDrives(model)
-        for constraints in model.constraint_sets.values():
+        for declared in model.constraint_sets.values():
+            with recording.paused():
+                constraints = declared.with_own_rows() if declared.lane else declared
             c = constraints.constraint
             parameters = parameter_struct(c, real)()
             for name, values in constraints.parameters.items():
@@ -227,6 +230,7 @@ class Solver:
         sets = [
             a
             for b in self.batches
+            if not b.set.lane
             for a in (
                 b.set.points,
                 b.set.compliance,
@@ -239,7 +243,8 @@ class Solver:
             if a is not None and not (any(a is held for held in self._held) and self._prescribes)
         ]
         air = [] if self._face_drag is None else self._face_drag.inputs
-        own = [] if self.model.contact is None else self.model.contact.arrays
+        own = [a for of in (self.model.contact, self.model.near) if of is not None for a in of.arrays]
+        own += [b.set.compliance for b in self.batches if b.set.lane]
         return [*self.model.arrays.values(), self.model.gravity, *air, *sets, *own]
 
     @property
@@ -303,9 +308,19 @@ class Solver:
         for state in (state_in, state_out):
             state.carry(self.history)
         pairs = self._pairs(contacts, state_in, dt)
+        if capturing() is None:
+            self.forget_reports()
         self._advance(replace(self._substep(state_in, state_out, control, dt), pairs=pairs))
-        if pairs is not None and capturing() is None:
-            pairs.refuse_incomplete()
+        if capturing() is None:
+            self.refuse_incomplete()
+            if pairs is not None:
+                pairs.refuse_incomplete()
+
+    def forget_reports(self) -> None:
+        """Before steps that `refuse_incomplete` is to look at."""
+
+    def refuse_incomplete(self) -> None:
+        """Raises ContactError where bodies may have met that the steps since `forget_reports` did not look at."""
 
     def _pairs(self, contacts: Contacts | None, before: State, dt: float) -> PairLists | None:
         if self.model.contact is None:

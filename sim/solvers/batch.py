@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,21 @@ from sim.model.state import State
 
 @dataclass(frozen=True)
 class Rows:
-    """The constraints of one launch, `begin` to `begin + count - 1`.  disjoint: they share no point, pinned or not."""
+    """The constraints of one launch, `begin` to `begin + count - 1`.  disjoint: they share no point, pinned or not.
+    back: what a thread takes one after the other it takes in the opposite order."""
 
     begin: int
     count: int
     disjoint: bool
+    back: bool = False
+
+
+Launches = Sequence[tuple["ConstraintBatch", Rows]]
+
+
+def swept(launches: Launches, back: bool) -> Launches:
+    """The launches of a sweep, there or back."""
+    return [(batch, replace(rows, back=True)) for batch, rows in reversed(launches)] if back else launches
 
 
 @dataclass(eq=False)

@@ -38,7 +38,7 @@ class Blame:
             self.found = f"at {who}, {self._start(bad_bodies) if not len(bad_points) else PREDICTED}"
             return
         made = batch.set
-        numbers = made.points.numpy()[rows.begin : rows.begin + rows.count]
+        numbers = made.points.numpy()[slice(None) if made.lane else slice(rows.begin, rows.begin + rows.count)]
         is_bad = [np.isin(numbers[:, j], bad_points if kind == PARTICLE else bad_bodies if kind != WORLD else [])
                   for j, kind in enumerate(made.slots.kinds)]  # fmt: skip
         of_it = np.flatnonzero(np.any(is_bad, axis=0))

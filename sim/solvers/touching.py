@@ -13,20 +13,23 @@ from typing import Any
 from sim.constraints.contact.boxes import contact_corner, contact_edges, make_choice
 from sim.constraints.contact.impact import make_impact
 from sim.constraints.contact.projection import make_contact_projection, make_rebound
-from sim.constraints.contact.resting import make_contact_end, make_contact_start
+from sim.constraints.contact.resting import make_contact_end, make_contact_start, make_slid
 from sim.constraints.contact.surface import impact_struct, surface_struct
-from sim.core.lang.types import vector
+from sim.core.lang.types import int32, vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.launch.launch import launch
+from sim.model.constraint_set import ConstraintSet
 from sim.model.fields import Field
 from sim.model.model import Model
 from sim.model.state import State
 from sim.solvers.batch import ConstraintBatch, Rows
 from sim.solvers.bodies import BodyStep
+from sim.solvers.near.lanes import NearContacts, NearLanes
 
 CHOSEN = {contact_corner: ("face",), contact_edges: ("edge", "other_edge")}
 """Parameters that every step chooses."""
+
 STACKED = 4
 """Sweeps over velocities for one over positions, where bodies touch bodies."""
 
@@ -34,6 +37,11 @@ STACKED = 4
 def pressed(batch: ConstraintBatch) -> str:
     """The name of a field of states."""
     return f"{batch.set.name}.pressed"
+
+
+def slid(batch: ConstraintBatch) -> str:
+    """The name of another."""
+    return f"{batch.set.name}.slid"
 
 
 @dataclass(eq=False)
@@ -46,11 +54,17 @@ class Touching:
     impacts: Any
     along: array
     late: array
+    still: array
 
     @property
     def chosen(self) -> list[array]:
         """Parameters that a step chooses."""
         return [getattr(self.batch.parameters, name) for name in CHOSEN.get(self.batch.set.constraint, ())]
+
+
+def _threads(made: ConstraintSet) -> int:
+    """Of a launch over all rows of a set, or all of its lanes."""
+    return made.count // made.lane if made.lane else made.count
 
 
 @dataclass(eq=False)
@@ -62,7 +76,11 @@ class FrictionStep:
     batches: Sequence[ConstraintBatch]
 
     def __post_init__(self) -> None:
+        near = self.model.near
+        by_name = {batch.set.name: batch for batch in self.batches}
+        self.near = None if near is None else NearContacts(self.model, self.bodies, near, by_name)
         model, real = self.model, self.model.dtype
+        self._no_lanes = zeros(1, int32, model.device, requires_grad=False)
         self.touching: dict[str, Touching] = {}
         for batch in self.batches:
             if not batch.set.surface:
@@ -76,12 +94,14 @@ class FrictionStep:
             for name in CHOSEN.get(batch.set.constraint, ()):  # integers: without a gradient
                 setattr(batch.parameters, name, zeros(n, vector(3, real), model.device))
             along, late = (zeros(n, kind, model.device, grad) for kind in (vector(3, real), real))
-            self.touching[batch.set.name] = Touching(batch, surface, impacts, along, late)
+            still = zeros(n, vector(3, real), model.device, requires_grad=False)
+            self.touching[batch.set.name] = Touching(batch, surface, impacts, along, late, still)
 
     @property
     def scratch(self) -> list[array]:
         """Arrays that every step writes before it reads them."""
-        return [
+        near = [] if self.near is None else self.near.scratch
+        return near + [
             a
             for t in self.touching.values()
             for a in (
@@ -96,16 +116,54 @@ class FrictionStep:
         ]
 
     def find_impacts(self, before: State, reference: array, particle: array, dt: float) -> None:
-        """When contacts close in the step that was predicted."""
+        """When contacts close in the step that was predicted; first of all, which bodies are near each other."""
         bodies, model = self.bodies, self.model
+        if self.near is not None:
+            self.near.detect()
         for t in self.touching.values():
             made = t.batch.set
+            lanes = self._lanes(t)
+            first = [] if lanes is None else [lanes.lanes]
+            if lanes is not None:
+                t.batch.multiplier.zero_()
+                t.along.zero_()
+                lanes.recall(before)
             if made.constraint in CHOSEN:
-                inputs = [made.points, t.batch.placing, bodies.start, particle, bodies.dx, bodies.turn]
-                launch(make_choice(made.constraint, made.slots, model.dtype), made.count, inputs, [t.batch.parameters])
+                reach = [] if self.near is None else [self.near.reach]
+                moved = [made.points, t.batch.placing, bodies.start, particle, bodies.dx, bodies.turn]
+                choice = make_choice(made.constraint, made.slots, model.dtype, made.lane)
+                launch(choice, _threads(made), [*first, *reach, *moved], [t.batch.parameters])
             moving = [reference, before.particle_qd, bodies.start, before.body_qd, model.gravity, dt]
-            inputs = [*self._declared(t), *moving, particle, bodies.dx, bodies.turn]
-            launch(make_impact(made.constraint, made.slots, model.dtype), made.count, inputs, [t.impacts])
+            inputs = [*first, *self._declared(t), *moving, particle, bodies.dx, bodies.turn, self._slid(t, before)]
+            launch(
+                make_impact(made.constraint, made.slots, model.dtype, made.lane), _threads(made), inputs, [t.impacts]
+            )
+
+    @property
+    def _single(self) -> bool:
+        """Whether a launch takes one contact of each lane."""
+        return self.near is not None and self.near.single
+
+    def _slid(self, t: Touching, state: State) -> array:
+        """What contacts have slid that friction takes back."""
+        lanes = self._lanes(t)
+        if lanes is not None:
+            return lanes.slid
+        return state.history[slid(t.batch)] if t.batch.set.slots.bodies else t.still
+
+    def _lanes(self, t: Touching) -> NearLanes | None:
+        """Where the contacts of a set are those of near pairs."""
+        return None if self.near is None else self.near.sets.get(t.batch.set.name)
+
+    def _span(self, t: Touching, rows: Rows) -> list[object]:
+        """What kernels read first of some rows: where they begin."""
+        lanes = self._lanes(t)
+        return [rows.begin] if lanes is None else lanes.span(rows)
+
+    def rows_of(self, batch: ConstraintBatch) -> list[Rows]:
+        """The launches that go over the contacts of a set."""
+        lanes = self._lanes(self.touching[batch.set.name])
+        return list(batch.colors if lanes is None else lanes.rows)
 
     @property
     def pressing(self) -> list[Touching]:
@@ -123,9 +181,15 @@ class FrictionStep:
     @property
     def history(self) -> tuple[Field, ...]:
         """The normal forces that contacts end a step with."""
-        return tuple(
-            Field(pressed(t.batch), (t.batch.set.count,), "real", "N", "normal forces of contacts")
+        near = () if self.near is None else self.near.history
+        return near + tuple(
+            field
             for t in self.pressing
+            if not t.batch.set.lane
+            for field in (
+                Field(pressed(t.batch), (t.batch.set.count,), "real", "N", "normal forces of contacts"),
+                Field(slid(t.batch), (t.batch.set.count,), "vec3", "m", "slips that friction takes back"),
+            )
         )
 
     def start(
@@ -140,15 +204,29 @@ class FrictionStep:
     ) -> None:
         """Contacts that share no mover push as they did at the end of the last step."""
         made, bodies, t = batch.set, self.bodies, self.touching[batch.set.name]
-        kernel = make_contact_start(made.constraint, made.slots, self.model.dtype, wide)
-        read = [made.points, batch.placing, batch.parameters, before.history[pressed(batch)]]
-        inputs = [rows.begin, *read, self.model.particle_inv_mass, reference, bodies.start, dt]
+        kernel = make_contact_start(made.constraint, made.slots, self.model.dtype, wide, made.lane, self._single)
+        lanes = self._lanes(t)
+        forces = before.history[pressed(batch)] if lanes is None else lanes.pressed
+        read = [made.points, batch.placing, batch.parameters, forces]
+        inputs = [*self._span(t, rows), *read, self.model.particle_inv_mass, reference, bodies.start, dt]
         launch(kernel, rows.count, inputs, [particle, *bodies.moving, batch.multiplier, t.along])
 
-    def end(self, after: State, dt: float) -> None:
-        """Keeps the forces of contacts for the next step."""
+    def end(self, after: State, reference: array, particle: array, dt: float) -> None:
+        """Keeps the forces of contacts for the next step, and what they have slid."""
+        if self.near is not None:
+            self.near.check()
         for t in self.pressing:
-            kernel, inputs = make_contact_end(self.model.dtype), [t.batch.multiplier, t.impacts.rests, dt]
+            lanes = self._lanes(t)
+            made, bodies = t.batch.set, self.bodies
+            moved = [t.impacts, reference, bodies.start, particle, bodies.dx, bodies.turn]
+            forces = [t.batch.multiplier, t.late, t.along]
+            inputs = [self._no_lanes if lanes is None else lanes.lanes, *self._declared(t), *moved, *forces]
+            kernel = make_slid(made.constraint, made.slots, self.model.dtype, made.lane)
+            launch(kernel, _threads(made), inputs, [self._slid(t, after)])
+            if lanes is not None:
+                lanes.keep(t.batch, t.late, t.impacts.rests, after, dt)
+                continue
+            kernel, inputs = make_contact_end(self.model.dtype), [t.batch.multiplier, t.late, t.impacts.rests, dt]
             launch(kernel, t.batch.set.count, inputs, [after.history[pressed(t.batch)]])
 
     def project(
@@ -156,9 +234,11 @@ class FrictionStep:
     ) -> None:
         """One projection of contacts that share no mover.  wide: compiled for many side by side."""
         made, bodies, t = batch.set, self.bodies, self.touching[batch.set.name]
-        kernel = make_contact_projection(made.constraint, made.slots, self.model.dtype, first, wide)
+        kernel = make_contact_projection(
+            made.constraint, made.slots, self.model.dtype, first, wide, made.lane, self._single
+        )
         moving = [self.model.particle_inv_mass, reference, bodies.start, dt]
-        inputs = [rows.begin, *self._declared(t), made.compliance, t.impacts, *moving]
+        inputs = [*self._span(t, rows), *self._declared(t), made.compliance, t.impacts, *moving]
         launch(kernel, rows.count, inputs, [particle, *bodies.moving, batch.multiplier, t.along])
 
     def rebound(
@@ -166,9 +246,9 @@ class FrictionStep:
     ) -> None:
         """One sweep over the velocities after the step, of the same."""
         made, bodies, t = batch.set, self.bodies, self.touching[batch.set.name]
-        kernel = make_rebound(made.constraint, made.slots, self.model.dtype, first, wide)
+        kernel = make_rebound(made.constraint, made.slots, self.model.dtype, first, wide, made.lane, self._single)
         moving = [self.model.particle_inv_mass, bodies.start, dt, particle, bodies.dx, bodies.turn, batch.multiplier]
-        inputs = [rows.begin, *self._declared(t), t.impacts, *moving]
+        inputs = [*self._span(t, rows), *self._declared(t), t.impacts, *moving]
         launch(kernel, rows.count, inputs, [after.particle_qd, after.body_qd, t.late, t.along])
 
     def _declared(self, t: Touching) -> list[object]:

@@ -26,7 +26,7 @@ from sim.schema.containers import List
 from sim.schema.kinds import Choice, Int, Text
 from sim.schema.reading import SchemaLine
 from sim.solvers.base import Solver, SolverError, Substep
-from sim.solvers.batch import ConstraintBatch, Rows
+from sim.solvers.batch import ConstraintBatch, Rows, swept
 from sim.solvers.bodies import MassSplitting
 from sim.solvers.direct.system import direct_rows, direct_systems
 from sim.solvers.integrators import INTEGRATORS, Integrator
@@ -162,12 +162,25 @@ class SolverXPBD(Solver, key="xpbd"):
         self.friction = FrictionStep(model, self._bodies, self.batches)
         self._surfaces = None if model.contact is None else SelfContactStep(model, model.contact, self.iterations > 1)
         self._direct = direct_systems(model, self.batches, direct, self.begins)
-        self._swept = {b.set.name: list(b.colors_without(rows)) for b, rows in zip(self.batches, direct, strict=True)}
+        self._swept = {
+            b.set.name: self.friction.rows_of(b) if b.set.lane else list(b.colors_without(rows))
+            for b, rows in zip(self.batches, direct, strict=True)
+        }
         self._soft = {
             b.set.name: zeros(b.set.count, model.dtype, model.device, model.requires_grad)
             for b in self.batches
             if self.start == "elastic" and b.set.constraint.law is not None
         }
+
+    def forget_reports(self) -> None:
+        """See `Solver`."""
+        if self.friction.near is not None:
+            self.friction.near.begin()
+
+    def refuse_incomplete(self) -> None:
+        """See `Solver`."""
+        if self.friction.near is not None:
+            self.friction.near.refuse_incomplete()
 
     def _no_bodies(self) -> str:
         return "" if self.integrator == "euler" else f"integrator={self.integrator!r}"
@@ -243,7 +256,7 @@ class SolverXPBD(Solver, key="xpbd"):
             if self._split is None:
                 launches = [(batch, rows) for batch in self.batches for rows in self._swept[batch.set.name]]
                 back = iteration % 2 == 1 and self.model.body_count > 0
-                for batch, rows in reversed(launches) if back else launches:
+                for batch, rows in swept(launches, back):
                     self._project(batch, rows, iteration, s)
                 for system in self._direct:
                     system.project(s, self._bodies, self._constraint_data, iteration == 0)
@@ -255,18 +268,18 @@ class SolverXPBD(Solver, key="xpbd"):
                 for batch in self.batches:
                     self._project(batch, batch.all_at_once, iteration, s)
                 self._split.apply(s.particle)
-        self.friction.end(s.after, s.dt)
         if self._surfaces is not None and s.pairs is not None:
             self._surfaces.measure(s.pairs, s.reference, s.particle)
         self._finish(s)  # lines 15 and 16
         self._rebound(s)
+        self.friction.end(s.after, s.reference, s.particle, s.dt)
 
     def _rebound(self, s: Substep) -> None:
         """The velocities of what contacts with friction or restitution have pushed."""
         touching = [t.batch for t in self.friction.touching.values()]
-        launches = [(batch, rows) for batch in touching for rows in batch.colors]
+        launches = [(batch, rows) for batch in touching for rows in self.friction.rows_of(batch)]
         for iteration in range(self.iterations * self.friction.sweeps):
-            for batch, rows in reversed(launches) if iteration % 2 == 1 else launches:
+            for batch, rows in swept(launches, iteration % 2 == 1):
                 disjoint = rows.disjoint and rows.count >= WIDE
                 s.ahead(s, batch, rows, iteration, True)
                 self.friction.rebound(batch, rows, disjoint, iteration == 0, s.after, s.particle, s.dt)

@@ -22,8 +22,8 @@ from sim.constraints.slots.linearization import movers_of, points_of
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.embedding import fields_at
 from sim.core.lang.frontend.builtins import abs, sqrt, static, tid, where
-from sim.core.lang.frontend.function import func
-from sim.core.lang.library.quaternion import quat_rotate, quat_to_matrix
+from sim.core.lang.frontend.function import Function, func
+from sim.core.lang.library.quaternion import imaginary, quat_rotate, quat_to_matrix
 from sim.core.lang.library.vector import cross, dot, length
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, quaternion, vec3, vector
@@ -165,9 +165,30 @@ def most_apart(seen, axes, half, other_half):
     return best, normal
 
 
+@func
+def _has_face(data, k: int):
+    return dot(data.face[k], data.face[k]) > 0.5
+
+
+@func
+def _has_edge(data, k: int):
+    return dot(data.edge[k], data.edge[k]) > 0.5
+
+
+@func
+def _always(data, k: int):
+    return True
+
+
+def chosen_of(c: Constraint) -> Function:
+    """`chosen(data, k)` in a kernel: whether a step has chosen something for row k; without it the row is open."""
+    return {contact_corner: _has_face, contact_edges: _has_edge}.get(c, _always)
+
+
 @memoize
-def make_choice(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
-    """What the rows `tid()` of `contact_corner` or `contact_edges` are about, from predicted poses."""
+def make_choice(c: Constraint, slots: Slots, real: Scalar, lane: int = 0) -> Kernel:
+    """What the rows `tid()` of `contact_corner` or `contact_edges` are about, from predicted poses.  lane: see
+    `make_contact_projection`."""
     vec3, Quat = vector(3, real), quaternion(real)
     Data, SlotData = parameter_struct(c, real), slot_struct(c, slots, real)
     Bodies, movers, points_at = body_struct(real), movers_of(slots), points_of(c, slots, real)
@@ -199,92 +220,182 @@ def make_choice(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
         R = quat_to_matrix(seen.q)
         return [vec3(R[0, j], R[1, j], R[2, j]) for j in static(range(3))]
 
-    @kernel(name=f"choose_faces_{slots.kinds}")
-    def choose_faces(
-        points: array2d[int],
-        placing: SlotData,
-        bodies: Bodies,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[Quat],
-        data: Data,
-    ):
-        k = tid()
+    @func
+    def seen_by(k, points, placing, bodies, particle, dx, turn):
         _, _, _, _, _, _, poses = movers(k, points, bodies, particle, dx, turn)
         a, b = points_at([], poses, fields_at(placing, k))
-        seen, half, other_half = seen_from(a, b), data.half[k], data.other_half[k]
+        return seen_from(a, b)
+
+    @func
+    def apart_across(i, j, seen, axes, half, other_half):
+        """Whether edges along axes i and j are not parallel, their unit normal, and how far it keeps boxes apart."""
+        unit = vec3()
+        unit[i] = 1.0
+        m, found = cross(unit, axes[j]), real(-1e30)
+        crossing = dot(m, m) > PARALLEL
+        if crossing:
+            m = m / sqrt(dot(m, m))
+            reach = half[0] * abs(m[0]) + half[1] * abs(m[1]) + half[2] * abs(m[2])
+            reach += sum([other_half[d] * abs(dot(m, axes[d])) for d in static(range(3))])
+            found = abs(dot(m, seen.p)) - reach
+        return crossing, m, found
+
+    @func
+    def facing(seen, axes, half, other_half):
+        """The normal of the face that corners are on, 0 where edges keep the boxes apart better."""
+        best, n = most_apart(seen, axes, half, other_half)
+        apart = best
+        for i in static(range(3)):
+            for j in static(range(3)):
+                crossing, m, found = apart_across(static(i), static(j), seen, axes, half, other_half)
+                if crossing and abs(dot(m, n)) < FACING:  # else it is about the face
+                    apart = max(apart, found)
+        if not (best > 0.0 or best >= 1.1 * apart - 1e-5 * length(half + other_half)):
+            n = 0.0 * n
+        return best, n
+
+    @func
+    def face_under(at, n, half):
+        """Signs of the face of the first box that looks along n and that a corner is over; 0 where there is none."""
+        face = vec3()
+        for j in static(range(3)):
+            beside = max(abs(at[(j + 1) % 3]) - half[(j + 1) % 3], abs(at[(j + 2) % 3]) - half[(j + 2) % 3])
+            if abs(n[j]) > FACING and beside < RIM * length(half):
+                face[j] = where(n[j] < 0.0, real(-1.0), real(1.0))
+        return face
+
+    @func
+    def faces(k, points, placing, bodies, particle, dx, turn, data):
+        seen, half, other_half = (
+            seen_by(k, points, placing, bodies, particle, dx, turn),
+            data.half[k],
+            data.other_half[k],
+        )
         face = vec3()
         if length(seen.p) < length(half) + length(other_half):
-            axes = axes_of(seen)
-            at = corner_of(seen, other_half, data.corner[k])
-            best, n = most_apart(seen, axes, half, other_half)
-            apart = best
-            for i in static(range(3)):
-                for j in static(range(3)):
-                    unit = vec3()
-                    unit[i] = 1.0
-                    m = cross(unit, axes[j])
-                    if dot(m, m) > PARALLEL:
-                        m = m / sqrt(dot(m, m))
-                        if abs(dot(m, n)) < FACING:  # else it is about the face
-                            reach = half[0] * abs(m[0]) + half[1] * abs(m[1]) + half[2] * abs(m[2])
-                            reach += sum([other_half[d] * abs(dot(m, axes[d])) for d in static(range(3))])
-                            apart = max(apart, abs(dot(m, seen.p)) - reach)
-            if best > 0.0 or best >= 1.1 * apart - 1e-5 * length(half + other_half):
-                for j in static(range(3)):
-                    beside = max(abs(at[(j + 1) % 3]) - half[(j + 1) % 3], abs(at[(j + 2) % 3]) - half[(j + 2) % 3])
-                    if abs(n[j]) > FACING and beside < RIM * length(half):
-                        face[j] = where(n[j] < 0.0, real(-1.0), real(1.0))
+            _, n = facing(seen, axes_of(seen), half, other_half)
+            face = face_under(corner_of(seen, other_half, data.corner[k]), n, half)
         data.face[k] = face
 
-    @kernel(name=f"choose_edges_{slots.kinds}")
-    def choose_edges(
-        points: array2d[int],
-        placing: SlotData,
-        bodies: Bodies,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[Quat],
-        data: Data,
-    ):
-        k = tid()
-        _, _, _, _, _, _, poses = movers(k, points, bodies, particle, dx, turn)
-        a, b = points_at([], poses, fields_at(placing, k))
-        seen = seen_from(a, b)
+    @func
+    def faces_of_lane(first, last, reach, points, placing, bodies, particle, dx, turn, data):
+        """The same of all corners of a box that another one sees, if they come as near as `reach` [m]."""
+        seen = seen_by(first, points, placing, bodies, particle, dx, turn)
+        half, other_half = data.half[first], data.other_half[first]
+        best, n = facing(seen, axes_of(seen), half, other_half)
+        for k in range(first, last):
+            face = vec3()
+            if best < reach:
+                at = corner_of(seen, other_half, data.corner[k])
+                face = face_under(at, n, half)
+                if dot(face, at - middle(face, half)) > reach:
+                    face = vec3()
+            data.face[k] = face
+
+    @func
+    def edges_between(k, seen, axes, least, half, other_half, around, data):
+        """Of row k: the edges that keep two solids apart best, if more than `least`."""
+        found, other = vec3(), vec3()
+        unit = [vec3(1.0, 0.0, 0.0), vec3(0.0, 1.0, 0.0), vec3(0.0, 0.0, 1.0)]
+        for i in static(range(3)):
+            for j in static(range(3)):
+                m = cross(unit[i], axes[j])
+                if dot(m, m) > PARALLEL:
+                    n = m / sqrt(dot(m, m))
+                    if dot(n, seen.p) < 0.0:
+                        n = -n
+                    e, could, outward, next_one = lying(n, unit, static(i), half, sign_of(data.side[k]))
+                    flat = dot(outward, outward) == 0.0
+                    could = could and (flat or next_one == (data.axis[k] > 0.0))
+                    for on in static((1.0, -1.0)):
+                        f, met, outward, _ = lying(-n, axes, static(j), other_half, real(on))
+                        flat = dot(outward, outward) == 0.0
+                        met = met and (flat or dot(outward, unit[i]) * data.leaves[k] > 0.0)
+                        between = seen.p - middle(e, half)
+                        for d in static(range(3)):
+                            between += (f[d] * other_half[d]) * axes[d]
+                        tilt = dot(unit[i], axes[j])
+                        along_a, along_b = dot(unit[i], between), dot(axes[j], between)
+                        s = (along_a - tilt * along_b) / (1.0 - tilt * tilt)
+                        t = (tilt * along_a - along_b) / (1.0 - tilt * tilt)
+                        gap = dot(n, between) - around
+                        if could and met and abs(s) < half[i] and abs(t) < other_half[j] and gap >= least:
+                            least, found, other = gap, e, f
+        return least, found, other
+
+    @func
+    def least_apart(best, half, other_half):
+        """How far edges have to keep two solids apart, where faces do so by `best`."""
+        least = best
+        if best < 0.0:
+            least = 1.1 * best - 1e-5 * length(half + other_half)
+        return least
+
+    @func
+    def edges(k, points, placing, bodies, particle, dx, turn, data):
+        seen = seen_by(k, points, placing, bodies, particle, dx, turn)
         half, other_half, around = data.half[k], data.other_half[k], data.thickness[k] + data.other_thickness[k]
         found, other = vec3(), vec3()
         if length(seen.p) < length(half) + length(other_half) + around:
             axes = axes_of(seen)
-            unit = [vec3(1.0, 0.0, 0.0), vec3(0.0, 1.0, 0.0), vec3(0.0, 0.0, 1.0)]
             best, _ = most_apart(seen, axes, half, other_half)
-            best -= around
-            least = best
-            if best < 0.0:
-                least = 1.1 * best - 1e-5 * length(half + other_half)
-            for i in static(range(3)):
-                for j in static(range(3)):
-                    m = cross(unit[i], axes[j])
-                    if dot(m, m) > PARALLEL:
-                        n = m / sqrt(dot(m, m))
-                        if dot(n, seen.p) < 0.0:
-                            n = -n
-                        e, could, outward, next_one = lying(n, unit, static(i), half, sign_of(data.side[k]))
-                        flat = dot(outward, outward) == 0.0
-                        could = could and (flat or next_one == (data.axis[k] > 0.0))
-                        for on in static((1.0, -1.0)):
-                            f, met, outward, _ = lying(-n, axes, static(j), other_half, real(on))
-                            flat = dot(outward, outward) == 0.0
-                            met = met and (flat or dot(outward, unit[i]) * data.leaves[k] > 0.0)
-                            between = seen.p - middle(e, half)
-                            for d in static(range(3)):
-                                between += (f[d] * other_half[d]) * axes[d]
-                            tilt = dot(unit[i], axes[j])
-                            along_a, along_b = dot(unit[i], between), dot(axes[j], between)
-                            s = (along_a - tilt * along_b) / (1.0 - tilt * tilt)
-                            t = (tilt * along_a - along_b) / (1.0 - tilt * tilt)
-                            gap = dot(n, between) - around
-                            if could and met and abs(s) < half[i] and abs(t) < other_half[j] and gap >= least:
-                                least, found, other = gap, e, f
+            least = least_apart(best - around, half, other_half)
+            _, found, other = edges_between(k, seen, axes, least, half, other_half, around, data)
         data.edge[k], data.other_edge[k] = found, other
 
-    return choose_faces if c is contact_corner else choose_edges
+    @func
+    def edges_of_lane(first, last, reach, points, placing, bodies, particle, dx, turn, data):
+        """The same of all crossings of two solids, if they come as near as `reach` [m]."""
+        seen = seen_by(first, points, placing, bodies, particle, dx, turn)
+        half, other_half = data.half[first], data.other_half[first]
+        around, axes = data.thickness[first] + data.other_thickness[first], axes_of(seen)
+        best, _ = most_apart(seen, axes, half, other_half)
+        least = least_apart(best - around, half, other_half)
+        for k in range(first, last):
+            found, other = vec3(), vec3()
+            if best - around < reach:
+                gap, found, other = edges_between(k, seen, axes, least, half, other_half, around, data)
+                if gap > reach:
+                    found, other = vec3(), vec3()
+            data.edge[k], data.other_edge[k] = found, other
+
+    choose, choose_lane = (faces, faces_of_lane) if c is contact_corner else (edges, edges_of_lane)
+    alike = min(lane, 8)  # the corners of one box, as the other one sees them
+
+    @kernel(name=f"choose_{c.name}_{slots.kinds}")
+    def choose_all(
+        points: array2d[int],
+        placing: SlotData,
+        bodies: Bodies,
+        particle: array[particle_type],
+        dx: array[vec3],
+        turn: array[Quat],
+        data: Data,
+    ):
+        choose(tid(), points, placing, bodies, particle, dx, turn, data)
+
+    @kernel(name=f"choose_{c.name}_{slots.kinds}_lanes")
+    def choose_near(
+        lanes: array[int],
+        reach: real,
+        points: array2d[int],
+        placing: SlotData,
+        bodies: Bodies,
+        particle: array[particle_type],
+        dx: array[vec3],
+        turn: array[Quat],
+        data: Data,
+    ):
+        if tid() < lanes[lanes.shape[0] - 1]:
+            _, _, _, _, moved, turns, _ = movers(tid() * lane, points, bodies, particle, dx, turn)
+            size = length(data.half[tid() * lane]) + length(data.other_half[tid() * lane])
+            for g in static(range(len(slots.bodies))):  # what has come far may be pushed as far
+                reach += 1.5 * (length(moved[g]) + 2.0 * length(imaginary(turns[g])) * size)
+            for half in static(range(lane // alike if lane else 0)):
+                first = tid() * lane + half * alike
+                choose_lane(first, first + alike, reach, points, placing, bodies, particle, dx, turn, data)
+
+    if lane:
+        choose_near.race_free = True  # the rows of a lane are its own
+        return choose_near
+    return choose_all

@@ -20,6 +20,7 @@ grows from there to its full size at twice that speed, instead of at once.
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
+from sim.constraints.contact.boxes import chosen_of
 from sim.constraints.contact.geometry import contact_of, gap_of, slip_of
 from sim.constraints.contact.surface import impact_struct, surface_struct
 from sim.constraints.particles import particle_layout
@@ -28,7 +29,7 @@ from sim.constraints.slots.bodies import body_struct, slot_struct
 from sim.constraints.slots.linearization import movers_of, row_functions, rows_of, velocities_of
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.embedding import fields_at
-from sim.core.lang.frontend.builtins import sqrt, static, tid
+from sim.core.lang.frontend.builtins import min, sqrt, static, tid
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.vector import length
 from sim.core.lang.memoize import memoize
@@ -82,36 +83,40 @@ def resting_speed(gravity, dt):
 
 
 @memoize
-def make_impact(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
-    """The impacts of contacts `tid()` in a step, from where the points of its movers are, and are predicted to be."""
+def make_impact(c: Constraint, slots: Slots, real: Scalar, lane: int = 0) -> Kernel:
+    """The impacts of contacts `tid()` in a step, from where the points of its movers are, and are predicted to be.
+
+    lane: as in the projection; then `tid()` is a lane, and only what the step has chosen is looked at.
+    """
     vec3, spatial, Quat = vector(3, real), vector(6, real), quaternion(real)
     Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
     Surface, Impacts = surface_struct(real), impact_struct(real)
     layout = particle_layout(real)
     particle_type, position, displacement = layout.type(real), layout.position, layout.displacement
     n_particles = len(slots.particles)
-    movers, velocities, gap = movers_of(slots), velocities_of(slots), gap_of(c, slots, real)
+    movers, velocities, gap, chosen = movers_of(slots), velocities_of(slots), gap_of(c, slots, real), chosen_of(c)
     rows_at, contact, slip = rows_of(c, slots, real), contact_of(c, slots, real), slip_of(slots)
     _, _, product = row_functions(slots)
 
-    @kernel(name=f"impact_{c.name}_{slots.kinds}")
-    def impact(
-        points: array2d[int],
-        placing: SlotData,
-        data: Data,
-        surface: Surface,
-        x_ref: array[vec3],
-        v: array[vec3],
-        bodies: Bodies,
-        body_qd: array[spatial],
-        gravity: array[vec3],
-        dt: real,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[Quat],
-        impacts: Impacts,
+    @func
+    def one(
+        k,
+        points,
+        placing,
+        data,
+        surface,
+        x_ref,
+        v,
+        bodies,
+        body_qd,
+        gravity,
+        dt,
+        particle,
+        dx,
+        turn,
+        slid,
+        impacts,
     ):
-        k = tid()
         placed_k, data_k = fields_at(placing, k), fields_at(data, k)
         p_k, b_k, of_p, begun, moved, turns, poses = movers(k, points, bodies, particle, dx, turn)
         x_0 = [x_ref[p_k[p]] for p in static(range(n_particles))]
@@ -139,6 +144,86 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
             since = [displacement(of_p[p], x_ref[p_k[p]]) for p in static(range(n_particles))]
             before = (share_of_impact * s) * slip(n, share, arms, since, moved, turns)
         impacts.target[k], impacts.rebound[k] = target, rebound
-        impacts.rests[k], impacts.before[k] = rests, before
+        impacts.rests[k], impacts.before[k] = rests, before - slid[k]
 
+    @kernel(name=f"impact_{c.name}_{slots.kinds}")
+    def impact(
+        points: array2d[int],
+        placing: SlotData,
+        data: Data,
+        surface: Surface,
+        x_ref: array[vec3],
+        v: array[vec3],
+        bodies: Bodies,
+        body_qd: array[spatial],
+        gravity: array[vec3],
+        dt: real,
+        particle: array[particle_type],
+        dx: array[vec3],
+        turn: array[Quat],
+        slid: array[vec3],
+        impacts: Impacts,
+    ):
+        one(
+            tid(),
+            points,
+            placing,
+            data,
+            surface,
+            x_ref,
+            v,
+            bodies,
+            body_qd,
+            gravity,
+            dt,
+            particle,
+            dx,
+            turn,
+            slid,
+            impacts,
+        )
+
+    @kernel(name=f"impact_{c.name}_{slots.kinds}_lanes")
+    def impact_lanes(
+        lanes: array[int],
+        points: array2d[int],
+        placing: SlotData,
+        data: Data,
+        surface: Surface,
+        x_ref: array[vec3],
+        v: array[vec3],
+        bodies: Bodies,
+        body_qd: array[spatial],
+        gravity: array[vec3],
+        dt: real,
+        particle: array[particle_type],
+        dx: array[vec3],
+        turn: array[Quat],
+        slid: array[vec3],
+        impacts: Impacts,
+    ):
+        for k in range(tid() * lane, min(tid() + 1, lanes[lanes.shape[0] - 1]) * lane):
+            if chosen(data, k):
+                one(
+                    k,
+                    points,
+                    placing,
+                    data,
+                    surface,
+                    x_ref,
+                    v,
+                    bodies,
+                    body_qd,
+                    gravity,
+                    dt,
+                    particle,
+                    dx,
+                    turn,
+                    slid,
+                    impacts,
+                )
+
+    if lane:
+        impact_lanes.race_free = True  # the rows of a lane are its own
+        return impact_lanes
     return impact

@@ -19,6 +19,7 @@ The bound is mu times the whole normal impulse of a step, that of the positions 
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
+from sim.constraints.contact.boxes import chosen_of
 from sim.constraints.contact.geometry import contact_of, gap_of, slip_of, slip_rate_of
 from sim.constraints.contact.surface import impact_struct, surface_struct
 from sim.constraints.particles import particle_layout
@@ -172,11 +173,26 @@ def push_of(slots: Slots, real: Scalar) -> Function:
     return push
 
 
+@func
+def lane_span(lanes, color: int, together: int, thread: int):
+    """The lanes of a colour that a thread of a launch takes, from the first to before the last: `together` of them.
+
+    Near pairs of bodies are lanes, each of as many contacts; those of colour c, lanes[c] to before lanes[c + 1], share
+    no free body.  What is left over without a colour one thread takes, one after the other.
+    """
+    begin = min(lanes[color] + thread * together, lanes[color + 1])
+    return begin, min(begin + together, lanes[color + 1])
+
+
 @memoize
-def make_contact_projection(c: Constraint, slots: Slots, real: Scalar, first: bool, exclusive: bool = False) -> Kernel:
+def make_contact_projection(
+    c: Constraint, slots: Slots, real: Scalar, first: bool, exclusive: bool = False, lane: int = 0, single: bool = False
+) -> Kernel:
     """One projection of contacts `start + tid()`: the normal row, to C = `impacts.target` or above, then friction.
 
-    first: the multipliers are zero before; exclusive: see `sim.constraints.projection.make_projection`.
+    first: the multipliers are zero before; exclusive: see `sim.constraints.projection.make_projection`; lane: contacts
+    of a near pair, which a thread takes one after the other (`lane_span`); single: or one of them, the one with that
+    number in each lane, as a reverse sweep likes it better: it keeps no log of what was stored before.
     """
     vec3, Quat = vector(3, real), quaternion(real)
     Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
@@ -187,31 +203,30 @@ def make_contact_projection(c: Constraint, slots: Slots, real: Scalar, first: bo
     n_particles, n_bodies = len(slots.particles), len(slots.bodies)
     movers, masses_at = movers_of(slots), masses_of(slots)
     contact, slip, friction = contact_of(c, slots, real), slip_of(slots), friction_of(slots, real)
-    gap = gap_of(c, slots, real)
+    gap, chosen = gap_of(c, slots, real), chosen_of(c)
     _, response, product = row_functions(slots)
     push = push_of(slots, real)
 
-    @kernel(name=f"project_{c.name}_{slots.kinds}_friction")
-    def project(
-        start: int,
-        points: array2d[int],
-        placing: SlotData,
-        data: Data,
-        surface: Surface,
-        compliance: array[real],
-        impacts: Impacts,
-        w: array[real],
-        x_ref: array[vec3],
-        bodies: Bodies,
-        dt: real,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[Quat],
-        impulse: array[vec3],
-        multiplier: array[real],
-        along: array[vec3],
+    @func
+    def one(
+        k,
+        points,
+        placing,
+        data,
+        surface,
+        compliance,
+        impacts,
+        w,
+        x_ref,
+        bodies,
+        dt,
+        particle,
+        dx,
+        turn,
+        impulse,
+        multiplier,
+        along,
     ):
-        k = start + tid()
         p_k, b_k, of_p, _, moved, turns, poses = movers(k, points, bodies, particle, dx, turn)
         x_p, placed_k, data_k = (
             [position(of_p[p]) for p in static(range(n_particles))],
@@ -242,6 +257,145 @@ def make_contact_projection(c: Constraint, slots: Slots, real: Scalar, first: bo
             lam, lam_t = lam + dlam, x[0] * T[0] + x[1] * T[1]
         multiplier[k], along[k] = lam, lam_t
 
+    @kernel(name=f"project_{c.name}_{slots.kinds}_friction")
+    def project(
+        start: int,
+        points: array2d[int],
+        placing: SlotData,
+        data: Data,
+        surface: Surface,
+        compliance: array[real],
+        impacts: Impacts,
+        w: array[real],
+        x_ref: array[vec3],
+        bodies: Bodies,
+        dt: real,
+        particle: array[particle_type],
+        dx: array[vec3],
+        turn: array[Quat],
+        impulse: array[vec3],
+        multiplier: array[real],
+        along: array[vec3],
+    ):
+        one(
+            start + tid(),
+            points,
+            placing,
+            data,
+            surface,
+            compliance,
+            impacts,
+            w,
+            x_ref,
+            bodies,
+            dt,
+            particle,
+            dx,
+            turn,
+            impulse,
+            multiplier,
+            along,
+        )
+
+    @kernel(name=f"project_{c.name}_{slots.kinds}_lanes")
+    def project_lanes(
+        color: int,
+        together: int,
+        back: int,
+        lanes: array[int],
+        points: array2d[int],
+        placing: SlotData,
+        data: Data,
+        surface: Surface,
+        compliance: array[real],
+        impacts: Impacts,
+        w: array[real],
+        x_ref: array[vec3],
+        bodies: Bodies,
+        dt: real,
+        particle: array[particle_type],
+        dx: array[vec3],
+        turn: array[Quat],
+        impulse: array[vec3],
+        multiplier: array[real],
+        along: array[vec3],
+    ):
+        first, last = lane_span(lanes, color, together, tid())
+        for i in range((last - first) * lane):
+            k = first * lane + i
+            if back > 0:
+                k = last * lane - 1 - i
+            if chosen(data, k):
+                one(
+                    k,
+                    points,
+                    placing,
+                    data,
+                    surface,
+                    compliance,
+                    impacts,
+                    w,
+                    x_ref,
+                    bodies,
+                    dt,
+                    particle,
+                    dx,
+                    turn,
+                    impulse,
+                    multiplier,
+                    along,
+                )
+
+    @kernel(name=f"project_{c.name}_{slots.kinds}_row")
+    def project_row(
+        color: int,
+        row: int,
+        lanes: array[int],
+        points: array2d[int],
+        placing: SlotData,
+        data: Data,
+        surface: Surface,
+        compliance: array[real],
+        impacts: Impacts,
+        w: array[real],
+        x_ref: array[vec3],
+        bodies: Bodies,
+        dt: real,
+        particle: array[particle_type],
+        dx: array[vec3],
+        turn: array[Quat],
+        impulse: array[vec3],
+        multiplier: array[real],
+        along: array[vec3],
+    ):
+        lane_at = lanes[color] + tid()
+        if lane_at < lanes[color + 1]:
+            k = lane_at * lane + row
+            if chosen(data, k):
+                one(
+                    k,
+                    points,
+                    placing,
+                    data,
+                    surface,
+                    compliance,
+                    impacts,
+                    w,
+                    x_ref,
+                    bodies,
+                    dt,
+                    particle,
+                    dx,
+                    turn,
+                    impulse,
+                    multiplier,
+                    along,
+                )
+
+    if lane:
+        project_lanes.race_free = True  # the lanes of a colour share what is held only
+        project_row.race_free = True
+        return project_row if single else project_lanes
     project.race_free = True  # the contacts of a launch share what is held only, which does not move
     if exclusive:
         written = ("particle", "dx", "turn", "impulse", "multiplier", "along", "x_ref", "w")
@@ -250,11 +404,13 @@ def make_contact_projection(c: Constraint, slots: Slots, real: Scalar, first: bo
 
 
 @memoize
-def make_rebound(c: Constraint, slots: Slots, real: Scalar, first: bool, exclusive: bool = False) -> Kernel:
+def make_rebound(
+    c: Constraint, slots: Slots, real: Scalar, first: bool, exclusive: bool = False, lane: int = 0, single: bool = False
+) -> Kernel:
     """The velocities after a step of what contacts `start + tid()` have pushed: dC/dt = `impacts.rebound`, and the slip
     as friction allows, by impulses `late` [m kg] that count with those of the positions.
 
-    first: `late` is zero before.
+    first: `late` is zero before; lane: as in the projection.
     """
     vec3, spatial, Quat = vector(3, real), vector(6, real), quaternion(real)
     Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
@@ -266,27 +422,26 @@ def make_rebound(c: Constraint, slots: Slots, real: Scalar, first: bool, exclusi
     contact, slip_rate, friction = contact_of(c, slots, real), slip_rate_of(slots), friction_of(slots, real)
     _, response, product = row_functions(slots)
 
-    @kernel(name=f"rebound_{c.name}_{slots.kinds}")
-    def rebound(
-        start: int,
-        points: array2d[int],
-        placing: SlotData,
-        data: Data,
-        surface: Surface,
-        impacts: Impacts,
-        w: array[real],
-        bodies: Bodies,
-        dt: real,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[Quat],
-        multiplier: array[real],
-        v: array[vec3],
-        body_qd: array[spatial],
-        late: array[real],
-        along: array[vec3],
+    @func
+    def one(
+        k,
+        points,
+        placing,
+        data,
+        surface,
+        impacts,
+        w,
+        bodies,
+        dt,
+        particle,
+        dx,
+        turn,
+        multiplier,
+        v,
+        body_qd,
+        late,
+        along,
     ):
-        k = start + tid()
         if multiplier[k] > 0.0:
             p_k, b_k, of_p, _, _, _, poses = movers(k, points, bodies, particle, dx, turn)
             masses, inertias = masses_at(p_k, b_k, poses, w, bodies)
@@ -324,6 +479,143 @@ def make_rebound(c: Constraint, slots: Slots, real: Scalar, first: bool, exclusi
         else:
             late[k] = 0.0
 
+    @kernel(name=f"rebound_{c.name}_{slots.kinds}")
+    def rebound(
+        start: int,
+        points: array2d[int],
+        placing: SlotData,
+        data: Data,
+        surface: Surface,
+        impacts: Impacts,
+        w: array[real],
+        bodies: Bodies,
+        dt: real,
+        particle: array[particle_type],
+        dx: array[vec3],
+        turn: array[Quat],
+        multiplier: array[real],
+        v: array[vec3],
+        body_qd: array[spatial],
+        late: array[real],
+        along: array[vec3],
+    ):
+        one(
+            start + tid(),
+            points,
+            placing,
+            data,
+            surface,
+            impacts,
+            w,
+            bodies,
+            dt,
+            particle,
+            dx,
+            turn,
+            multiplier,
+            v,
+            body_qd,
+            late,
+            along,
+        )
+
+    @kernel(name=f"rebound_{c.name}_{slots.kinds}_lanes")
+    def rebound_lanes(
+        color: int,
+        together: int,
+        back: int,
+        lanes: array[int],
+        points: array2d[int],
+        placing: SlotData,
+        data: Data,
+        surface: Surface,
+        impacts: Impacts,
+        w: array[real],
+        bodies: Bodies,
+        dt: real,
+        particle: array[particle_type],
+        dx: array[vec3],
+        turn: array[Quat],
+        multiplier: array[real],
+        v: array[vec3],
+        body_qd: array[spatial],
+        late: array[real],
+        along: array[vec3],
+    ):
+        first, last = lane_span(lanes, color, together, tid())
+        for i in range((last - first) * lane):
+            k = first * lane + i
+            if back > 0:
+                k = last * lane - 1 - i
+            one(
+                k,
+                points,
+                placing,
+                data,
+                surface,
+                impacts,
+                w,
+                bodies,
+                dt,
+                particle,
+                dx,
+                turn,
+                multiplier,
+                v,
+                body_qd,
+                late,
+                along,
+            )
+
+    @kernel(name=f"rebound_{c.name}_{slots.kinds}_row")
+    def rebound_row(
+        color: int,
+        row: int,
+        lanes: array[int],
+        points: array2d[int],
+        placing: SlotData,
+        data: Data,
+        surface: Surface,
+        impacts: Impacts,
+        w: array[real],
+        bodies: Bodies,
+        dt: real,
+        particle: array[particle_type],
+        dx: array[vec3],
+        turn: array[Quat],
+        multiplier: array[real],
+        v: array[vec3],
+        body_qd: array[spatial],
+        late: array[real],
+        along: array[vec3],
+    ):
+        lane_at = lanes[color] + tid()
+        if lane_at < lanes[color + 1]:
+            k = lane_at * lane + row
+            one(
+                k,
+                points,
+                placing,
+                data,
+                surface,
+                impacts,
+                w,
+                bodies,
+                dt,
+                particle,
+                dx,
+                turn,
+                multiplier,
+                v,
+                body_qd,
+                late,
+                along,
+            )
+
+    if lane:
+        rebound_lanes.race_free = True  # as in the projection
+        rebound_row.race_free = True
+        return rebound_row if single else rebound_lanes
     rebound.race_free = True  # as in the projection
     if exclusive:
         written = ("particle", "dx", "turn", "multiplier", "late", "along", "w", "v", "body_qd")

@@ -25,9 +25,10 @@ from sim.model.build.motions import Moved, check_released, derive_motions, first
 from sim.model.build.rigid.forces import BodyForce, body_force_arrays
 from sim.model.build.rigid.inertia import OfShapes
 from sim.model.build.self_contact import SelfContactBlock, derive_self_contact, refuse_overlap
-from sim.model.build.shapes.blocks import ShapeBlock
+from sim.model.build.shapes.blocks import NearBlock, ShapeBlock
 from sim.model.build.shapes.contacts import contact_blocks, tied_pairs
 from sim.model.build.shapes.derive import listed_shapes, shape_arrays
+from sim.model.build.shapes.near import MANY, near_contact, near_pairs
 from sim.model.build.shapes.overlaps import check_apart
 from sim.model.build.shapes.pairs import pair_blocks
 from sim.model.build.worlds import (
@@ -75,6 +76,7 @@ class ModelParts:
     joints: Sequence[JointBlock] = ()
     contact: SelfContactBlock | None = None
     body_forces: Sequence[BodyForce] = ()
+    near: NearBlock | None = None
 
     @property
     def moved_bodies(self) -> list[BodyBlock]:
@@ -123,6 +125,7 @@ class ModelParts:
             [b.copied(number_bodies, worlds) for b in self.joints],
             self.contact,
             [force.copied(number_bodies) for force in self.body_forces],
+            self.near,
         )
 
 
@@ -160,11 +163,13 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         materials.add("wind", parts.wind[None])
         materials.add("air_density", np.array([parts.air_density]))
     touched = {block.label: _touched(block, parts) for block in parts.shapes}
+    may = near_pairs(parts.shapes, parts.joined)
+    is_near = may.any() and (parts.near is not None or may.sum() > MANY)
     blocks = [
         *parts.constraints,
         *_attachment_blocks(attachments, position),
         *contact_blocks(parts.shapes, touched, _thickness(parts.points), tied_pairs(parts.constraints)),
-        *pair_blocks(parts.shapes, parts.joined),
+        *([] if is_near else pair_blocks(parts.shapes, parts.joined)),
     ]
     movers = Movers.over(free, bodies_free)
     shape_counts, of_shapes = shape_arrays(parts.shapes)
@@ -175,6 +180,10 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
     own |= {f"shape_material_{key}": make.zeros(shape_counts["shapes"], make.real) for key in ("mu", "restitution")}
     own["shape_scale"].assign(of_shapes["shape_scale"])
     sets = _build_sets(blocks, movers, materials, make, own, parts.worlds)
+    near = None
+    if is_near:
+        near, of_near = near_contact(parts.near or NearBlock(), parts.shapes, may, parts.worlds, make)
+        sets |= of_near
     counts, values = _geometry(parts, attachments, movers, sets)
     more_counts, of_joints = joint_arrays(parts.joints, parts.worlds, counts["bodies"])
     counts, values = counts | more_counts | shape_counts, values | of_joints | of_shapes
@@ -215,6 +224,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         visuals=parts.visuals,
         joints=listed_joints(parts.joints, of_joints, parts.worlds),
         contact=contact,
+        near=near,
     )
     model.refresh()
     _measure(model, placed, blocks)

@@ -571,6 +571,7 @@ class ModelBuilder(SelfContactBuilder):
             wind=self.wind, air_density=self.air_density, bodies=self._bodies,
             sites=self._sites, visuals=self._visuals, joints=self._joints, contact=self._self_contact,
             body_forces=self._body_forces,
+            near=self._near,
         ).with_held()  # fmt: skip
         return assemble(parts if self._worlds == 1 else parts.in_worlds(self._worlds), device, requires_grad, dtype)
 

@@ -36,6 +36,7 @@ from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.devices.graph import Graph, capture
 from sim.core.runtime.launch.launch import launch
 from sim.model.collision.detection import PairLists
+from sim.model.constraint_set import ConstraintSet
 from sim.model.control import Contacts
 from sim.model.state import State
 from sim.solvers.base import Solver, Substep
@@ -235,12 +236,7 @@ class ContactWatch:
                 setattr(surface, name, one)
             impacts.target, impacts.rebound, impacts.rests, impacts.before = one, one, one, none
             parts = surface, impacts, none, one
-        movers = made.points.numpy().astype(np.int64)
-        free = model.particle_inv_mass.numpy() > 0, model.body_inv_mass.numpy() > 0
-        for j, kind in enumerate(made.slots.kinds or PARTICLE * made.points.shape[1]):
-            column, on_particle = movers[:, j], kind == PARTICLE
-            known = np.zeros(n, bool) if kind == WORLD else free[0 if on_particle else 1][column]
-            movers[:, j] = np.where(known, column + (0 if on_particle else model.particle_count), -1)
+        movers = _movers(solver, made)
         travel, impact, gap = new(real), new(real), new(real)
         return _Looked(batch, rough, *parts, travel, impact, new(int32), new(int32), new(int32), gap, movers)
 
@@ -268,6 +264,10 @@ class ContactWatch:
         if looked is None:
             return
         solver, made = self.solver, batch.set
+        if made.lane:  # once in a sweep, whatever the order of near pairs in it
+            if rows.begin:
+                return
+            rows = Rows(0, made.count, False)
         model, bodies = solver.model, solver._bodies
         first = [rows.begin, *self._declared(looked), looked.surface]
         begun = looked.rough and bool(made.slots.bodies)  # with the forces of the last step
@@ -289,9 +289,12 @@ class ContactWatch:
         """Counts what was seen; the codes of all contacts."""
         codes, switching = [], []
         for looked in self._looked:
-            does = looked.does.numpy()
+            does = looked.does.numpy().copy()
+            does[self._live(looked) :] = OPEN
+            if looked.batch.set.lane:
+                looked.movers = _movers(self.solver, looked.batch.set)
             codes.append(np.where(does == OPEN, 0, does + looked.kind.numpy()))
-            switching.append(np.array(looked.switching.numpy()))
+            switching.append(np.where(np.arange(len(does)) < self._live(looked), looked.switching.numpy(), 0))
         self._mark_together(codes, switching)
         for looked, code, bits in zip(self._looked, codes, switching, strict=True):
             self._measure(looked, time)
@@ -343,6 +346,13 @@ class ContactWatch:
         self._steps += 1
         return None if self._contacts is None else self._contacts.pairs
 
+    def _live(self, looked: _Looked) -> int:
+        """How many rows of a set there are: of near pairs those that the step has found."""
+        made = looked.batch.set
+        if not made.lane or not isinstance(self.solver, SolverXPBD) or self.solver.friction.near is None:
+            return made.count
+        return made.lane * int(self.solver.friction.near.sets[made.name].lanes.numpy()[-1])
+
     def _find_gaps(self) -> None:
         """C at the end of the step, of contacts."""
         bodies, model = self.solver._bodies, self.solver.model
@@ -355,9 +365,9 @@ class ContactWatch:
 
     def _measure(self, looked: _Looked, time: float) -> None:
         """The worst penetration, of contacts; of others the gap stays zero."""
-        made, gap = looked.batch.set, looked.gap.numpy()
-        k = int(np.argmin(gap))
-        if -gap[k] > max(self.count.worst.depth, self._rounding):
+        made, gap = looked.batch.set, looked.gap.numpy()[: self._live(looked)]
+        k = int(np.argmin(gap)) if len(gap) else 0
+        if len(gap) and -gap[k] > max(self.count.worst.depth, self._rounding):
             label = next((label for label, rows in made.index_of.items() if k in rows), made.name)
             self.count.worst = Deepest(-float(gap[k]), label, self._name(looked, k), time)
 
@@ -388,6 +398,18 @@ def inside_at_start(solver: Solver, touching: float = 1e-9) -> Iterator[tuple[st
                 f"{len(inside)} points of `{name}` start inside the shape `{label}`, at most {inside.max():.3g} m deep"
             )
             yield label, name, what, bool(beyond.max() > touching)
+
+
+def _movers(solver: Solver, made: ConstraintSet) -> np.ndarray:
+    """Of each constraint who is free, by number of particles, then bodies; -1 who is not."""
+    model, n = solver.model, made.count
+    movers = made.points.numpy().astype(np.int64)
+    free = model.particle_inv_mass.numpy() > 0, model.body_inv_mass.numpy() > 0
+    for j, kind in enumerate(made.slots.kinds or PARTICLE * made.points.shape[1]):
+        column, on_particle = movers[:, j], kind == PARTICLE
+        known = np.zeros(n, bool) if kind == WORLD else free[0 if on_particle else 1][column]
+        movers[:, j] = np.where(known, column + (0 if on_particle else model.particle_count), -1)
+    return movers
 
 
 def _impacts(looked: _Looked, code: np.ndarray) -> Iterator[tuple[int, float, int]]:

@@ -33,6 +33,14 @@ class ShapeConfig:
     touches: Sequence[str | Group] | str | Group | None = None
 
 
+@dataclass(frozen=True)
+class NearBlock:
+    """How near pairs of shapes are looked for: see `ShapeBuilder.detect_bodies`."""
+
+    margin: float | None = None
+    capacity: int | None = None
+
+
 @dataclass(eq=False)
 class ShapeBlock:
     """A shape.  bodies (worlds,): -1 is the world; values: material values, (1,) or (1, 3), of each world.

@@ -39,9 +39,9 @@ def pair_blocks(shapes: Sequence[ShapeBlock], joined: set[tuple[int, int]]) -> l
     for i, j in combinations(range(len(shapes)), 2):
         if not collide(shapes[i], shapes[j], joined):
             continue
-        _check_kinds(shapes[i], shapes[j])
+        check_kinds(shapes[i], shapes[j])
         for f, p in ((i, j), (j, i)):
-            if _seen(shapes[f].kind, shapes[p].kind, f < p):
+            if seen(shapes[f].kind, shapes[p].kind, f < p):
                 key = shapes[f].kind, shapes[p].kind, _pattern(shapes[f], shapes[p])
                 fields.setdefault(key, []).append((f, p))
         if shapes[i].kind in EDGED and shapes[j].kind in EDGED:
@@ -50,7 +50,7 @@ def pair_blocks(shapes: Sequence[ShapeBlock], joined: set[tuple[int, int]]) -> l
             crossings.setdefault(key, []).append((e, f))
     made = [_field_block(*key, PairRows(shapes, pairs, len(POINTS[key[1]]))) for key, pairs in fields.items()]
     for key, pairs in crossings.items():
-        made.append(_edge_block(*key, PairRows(shapes, pairs, len(_crossings(*key[:2])))))
+        made.append(_edge_block(*key, PairRows(shapes, pairs, len(crossings_of(*key[:2])))))
     return made
 
 
@@ -67,7 +67,7 @@ def collide(a: ShapeBlock, b: ShapeBlock, joined: set[tuple[int, int]]) -> bool:
     return named or (min(first, second), max(first, second)) not in joined
 
 
-def _check_kinds(a: ShapeBlock, b: ShapeBlock) -> None:
+def check_kinds(a: ShapeBlock, b: ShapeBlock) -> None:
     for s, other in ((a, b), (b, a)):
         if s.kind == "mesh" or (s.kind == "cylinder" and other.kind != "sphere"):
             raise ModelError(
@@ -77,7 +77,7 @@ def _check_kinds(a: ShapeBlock, b: ShapeBlock) -> None:
             )
 
 
-def _seen(field: str, points: str, first: bool) -> bool:
+def seen(field: str, points: str, first: bool) -> bool:
     """Whether the field of one kind meets the points of another; of two balls that of the first."""
     if field == "sphere":
         return points == "sphere" and first
@@ -88,7 +88,7 @@ def _pattern(a: ShapeBlock, b: ShapeBlock) -> str:
     return Slots.of([None if s.bodies[0] < 0 else k for k, s in enumerate((a, b))]).kinds
 
 
-def _crossings(kind: str, other: str) -> list[tuple[float, float, float]]:
+def crossings_of(kind: str, other: str) -> list[tuple[float, float, float]]:
     """`axis`, `side` and `leaves` of the crossings of two kinds."""
     both, one = (1.0, -1.0), (1.0,)
     own = both if kind == "box" else one
@@ -167,7 +167,7 @@ def _edge_block(kind: str, other: str, pattern: str, rows: PairRows) -> Constrai
     for side, (of, size, around) in enumerate(((kind, "half", "thickness"), (other, "other_half", "other_thickness"))):
         own[size] = FromShapes("spine" if of == "capsule" else "half", rows.shapes[side])
         own[around] = FromShapes(0, rows.shapes[side] if of == "capsule" else np.full(rows.count, -1))
-    each, none = np.array(_crossings(kind, other)), np.zeros((rows.count, 3))
+    each, none = np.array(crossings_of(kind, other)), np.zeros((rows.count, 3))
     signs = dict(zip(("axis", "side", "leaves"), np.tile(each, (rows.count // len(each), 1)).T, strict=True))
     label = f"{kind} across {other} ({pattern})"
     return ConstraintBlock(

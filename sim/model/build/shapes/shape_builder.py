@@ -12,7 +12,7 @@ from sim.model.build import checks
 from sim.model.build.bodies import pose
 from sim.model.build.body_builder import WORLD, BodyBuilder
 from sim.model.build.objects import index_table
-from sim.model.build.shapes.blocks import ShapeBlock, ShapeConfig
+from sim.model.build.shapes.blocks import NearBlock, ShapeBlock, ShapeConfig
 from sim.model.errors import ModelError
 from sim.model.groups import Group
 from sim.model.visuals import MeshForm
@@ -30,11 +30,30 @@ class ShapeBuilder(BodyBuilder):
         super().__init__()
         self.default_shape_cfg = ShapeConfig()
         self._shapes: list[ShapeBlock] = []
+        self._near: NearBlock | None = None
 
     @property
     def shape_count(self) -> int:
         """Number of shapes so far."""
         return len(self._shapes)
+
+    def detect_bodies(self, margin: float | None = None, capacity: int | None = None) -> None:
+        """Every step looks for the shapes of bodies that are near each other, and has contacts of these alone, as it
+        does by itself where there are more than 64 pairs of shapes in a world; of fewer all are constraints.
+
+        margin [m]: how far a step may push a shape beyond where it would go without contacts, and half of its way;
+        default: a tenth of the least half width.  capacity: room for near pairs of shapes, of all worlds and of each
+        two kinds; default: 64, and 8 for each shape.  What does not suffice is an error.  Called once.
+        """
+        self._open("detect_bodies")
+        if self._near is not None:
+            raise ModelError("detect_bodies is called twice", "Call it once")
+        if capacity is not None and (isinstance(capacity, bool) or int(capacity) != capacity or capacity < 1):
+            raise ModelError(f"capacity = {capacity!r}", "Give a whole number, at least 1")
+        self._near = NearBlock(
+            None if margin is None else checks.number("margin", margin, positive=True),
+            None if capacity is None else int(capacity),
+        )
 
     def add_shape_box(
         self,

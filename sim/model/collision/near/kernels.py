@@ -1,0 +1,391 @@
+"""The kernels of the search for near shapes, which give integers, and those that fill the rows of what was found.
+
+What rows know of shapes, sizes and places, is gathered from the arrays of the model in each step, so that gradients
+reach these.
+"""
+
+# Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
+# mypy: ignore-errors
+
+from dataclasses import dataclass
+
+from sim.constraints.slots.bodies import body_struct
+from sim.core.lang.frontend.builtins import abs, atomic_max, max, min, static, tid
+from sim.core.lang.frontend.function import func
+from sim.core.lang.library.quaternion import quat_rotate, quat_to_matrix
+from sim.core.lang.library.transform import transform_point
+from sim.core.lang.library.vector import length
+from sim.core.lang.memoize import memoize
+from sim.core.lang.types import Scalar, quaternion, transformation, vector
+from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.launch.kernel import Kernel, kernel
+from sim.model.fields import BOX, CAPSULE, SPHERE
+
+NO_KEY = 2**31 - 1
+"""Behind the last key."""
+
+
+@dataclass(frozen=True)
+class NearKernels:
+    """For one precision."""
+
+    bound: Kernel
+    count: Kernel
+    list_pairs: Kernel
+    take_total: Kernel
+    assign: Kernel
+    check: Kernel
+    fill_shapes: Kernel
+    fill_offsets: Kernel
+    fill_frames: Kernel
+    fill_halves: Kernel
+    fill_sizes: Kernel
+    fill_coefficients: Kernel
+
+
+@memoize
+def near_kernels(real: Scalar) -> NearKernels:
+    """The kernels for float32 or float64."""
+    vec3, frame, Quat = vector(3, real), transformation(real), quaternion(real)
+    Bodies = body_struct(real)
+
+    # -------------------------------------------------------------------------------------- where shapes are
+    @func
+    def extent(kind: int, size):
+        """Half lengths of a box around a shape, in its own axes."""
+        half = size
+        if kind != BOX:
+            high = size[1]
+            if kind == SPHERE:
+                high = size[0]
+            if kind == CAPSULE:
+                high = size[0] + size[1]
+            half = type(size)(size[0], size[0], high)
+        return half
+
+    @func
+    def box_of(place, q, transform, com, half):
+        """Middle and half lengths along the axes of the world of a shape of a body with its centre of mass there."""
+        r = quat_to_matrix(q * transform.q)
+        middle = place + quat_rotate(q, transform.p - com)
+        out = 0.0 * middle
+        for i in static(range(3)):
+            out[i] = abs(r[i, 0]) * half[0] + abs(r[i, 1]) * half[1] + abs(r[i, 2]) * half[2]
+        return middle, out
+
+    @kernel
+    def bound(
+        solids: array[int],
+        shape_body: array[int],
+        shape_type: array[int],
+        transform: array[frame],
+        scale: array[vec3],
+        com: array[vec3],
+        bodies: Bodies,
+        dx: array[vec3],
+        turn: array[Quat],
+        margin: real,
+        low: array[vec3],
+        high: array[vec3],
+    ):
+        """The box that solid `tid()` is in during a step: around both ends, and half of its way, and the margin."""
+        t = tid()
+        i = solids[t]
+        b, half = shape_body[i], extent(shape_type[i], scale[i])
+        first, last = vec3(), vec3()
+        if b >= 0:
+            x, q = bodies.x[b], bodies.q[b]
+            middle_0, half_0 = box_of(x, q, transform[i], com[b], half)
+            middle_1, half_1 = box_of(x + dx[b], turn[b] * q, transform[i], com[b], half)
+            around = 0.5 * length(middle_1 - middle_0) + margin
+            for k in static(range(3)):
+                first[k] = min(middle_0[k] - half_0[k], middle_1[k] - half_1[k]) - around
+                last[k] = max(middle_0[k] + half_0[k], middle_1[k] + half_1[k]) + around
+        else:
+            middle, reach = box_of(vec3(), Quat(0.0, 0.0, 0.0, 1.0), transform[i], vec3(), half)
+            first, last = middle - reach, middle + reach
+        low[t], high[t] = first, last
+
+    @kernel
+    def check(
+        solids: array[int],
+        shape_body: array[int],
+        shape_type: array[int],
+        transform: array[frame],
+        scale: array[vec3],
+        com: array[vec3],
+        bodies: Bodies,
+        dx: array[vec3],
+        turn: array[Quat],
+        low: array[vec3],
+        high: array[vec3],
+        beyond: array[real],
+    ):
+        """How far a shape is out of its box as a step ends."""
+        t = tid()
+        i = solids[t]
+        b = shape_body[i]
+        if b >= 0:
+            half = extent(shape_type[i], scale[i])
+            middle, reach = box_of(bodies.x[b] + dx[b], turn[b] * bodies.q[b], transform[i], com[b], half)
+            for k in static(range(3)):
+                out = max(low[t][k] - (middle[k] - reach[k]), middle[k] + reach[k] - high[t][k])
+                if not out <= 0.0:
+                    atomic_max(beyond, 0, out)
+
+    # -------------------------------------------------------------------------------------- pairs
+    @func
+    def overlap(low, high, t: int, u: int):
+        a, b, c, d = low[t], high[t], low[u], high[u]
+        return a[0] <= d[0] and c[0] <= b[0] and a[1] <= d[1] and c[1] <= b[1] and a[2] <= d[2] and c[2] <= b[2]
+
+    @kernel
+    def count(each: int, may: array2d[int], low: array[vec3], high: array[vec3], offset: array[int]):
+        t = tid()
+        begin = (t // each) * each
+        n = 0
+        for u in range(t + 1, begin + each):
+            if overlap(low, high, t, u):
+                n += may[t - begin, u - begin]
+        offset[t] = n
+
+    @kernel
+    def list_pairs(
+        each: int, may: array2d[int], low: array[vec3], high: array[vec3], offset: array[int], pairs: array2d[int]
+    ):
+        t = tid()
+        begin = (t // each) * each
+        at = offset[t]
+        for u in range(t + 1, begin + each):
+            if overlap(low, high, t, u):
+                if may[t - begin, u - begin] > 0:
+                    if at < pairs.shape[0]:
+                        pairs[at, 0], pairs[at, 1] = t, u
+                    at += 1
+
+    list_pairs.race_free = True  # the pairs of a solid are its own
+
+    @kernel
+    def take_total(offset: array[int], total: array[int], needed: array[int]):
+        n = offset[offset.shape[0] - 1]
+        total[0] = n
+        needed[0] = max(needed[0], n)
+
+    @kernel
+    def assign(
+        each: int,
+        total: array[int],
+        pairs: array2d[int],
+        solids: array[int],
+        classes: array[int],
+        roles: array2d[int],
+        shape_body: array[int],
+        inv_mass: array[real],
+        busy: array[int],
+        color: array[int],
+        chosen: array[int],
+        lanes: array[int],
+        first: array[int],
+        second: array[int],
+        key: array[int],
+        rank: array[int],
+        keys: array[int],
+        left_over: array[int],
+    ):
+        """The lanes of a set, by colours: each pair in turn has the first one that neither of its bodies has yet."""
+        n, colors = 0, lanes.shape[0] - 2
+        last = min(total[0], pairs.shape[0])
+        for c in range(lanes.shape[0]):
+            lanes[c] = 0
+        for i in range(busy.shape[0]):
+            busy[i] = 0
+        for e in range(last):
+            t, u = pairs[e, 0], pairs[e, 1]
+            if roles[classes[t % each], classes[u % each]] > 0:
+                a, b = shape_body[solids[t]], shape_body[solids[u]]
+                free_a, free_b = False, False
+                if a >= 0:
+                    free_a = inv_mass[a] > 0.0
+                if b >= 0:
+                    free_b = inv_mass[b] > 0.0
+                if free_a or free_b:
+                    taken = 0
+                    if free_a:
+                        taken = busy[a]
+                    if free_b:
+                        taken = taken | busy[b]
+                    c = 0
+                    while c < colors and (taken >> c) & 1 == 1:
+                        c += 1
+                    if c < colors:
+                        if free_a:
+                            busy[a] = busy[a] | (1 << c)
+                        if free_b:
+                            busy[b] = busy[b] | (1 << c)
+                    color[n], chosen[n] = c, e
+                    keys[n] = t * each + u % each
+                    lanes[c] = lanes[c] + 1
+                    n += 1
+        for k in range(n, keys.shape[0]):
+            keys[k] = NO_KEY
+        left_over[0] = max(left_over[0], lanes[colors])
+        begin = 0
+        for c in range(lanes.shape[0]):
+            size = lanes[c]
+            lanes[c] = begin
+            begin += size
+        for k in range(n):  # lanes[c] goes on to where the next colour begins
+            t, u = pairs[chosen[k], 0], pairs[chosen[k], 1]
+            at = lanes[color[k]]
+            lanes[color[k]] = at + 1
+            rank[at], key[at] = k, keys[k]
+            one, other = solids[t], solids[u]
+            if roles[classes[t % each], classes[u % each]] == 2:
+                one, other = other, one
+            first[at], second[at] = one, other
+        for c in range(lanes.shape[0] - 1):
+            before = lanes.shape[0] - 1 - c
+            lanes[before] = lanes[before - 1]
+        lanes[0] = 0
+
+    assign.race_free = True  # one thread
+
+    # -------------------------------------------------------------------------------------- rows
+    @func
+    def live(lanes, e: int):
+        return e < lanes[lanes.shape[0] - 1]
+
+    @kernel
+    def fill_shapes(
+        lane: int,
+        both: int,
+        lanes: array[int],
+        first: array[int],
+        second: array[int],
+        shape_body: array[int],
+        shapes: array2d[int],
+        points: array2d[int],
+    ):
+        e = tid()
+        if live(lanes, e):
+            for r in range(lane):
+                a, b = first[e], second[e]
+                if both > 0 and r >= lane // 2:
+                    a, b = second[e], first[e]
+                k = e * lane + r
+                shapes[k, 0], shapes[k, 1] = a, b
+                points[k, 0], points[k, 1] = max(shape_body[a], 0), max(shape_body[b], 0)
+
+    @kernel
+    def fill_offsets(
+        lane: int,
+        lanes: array[int],
+        shapes: array2d[int],
+        side: int,
+        unit: array[vec3],
+        along_z: int,
+        shape_body: array[int],
+        transform: array[frame],
+        scale: array[vec3],
+        com: array[vec3],
+        out: array[vec3],
+    ):
+        e = tid()
+        if live(lanes, e):
+            for r in range(lane):
+                k = e * lane + r
+                i = shapes[k, side]
+                u, size = unit[r], scale[i]
+                across = size[1]
+                if along_z == 1:  # round about z
+                    across = size[0]
+                place = transform_point(transform[i], vec3(u[0] * size[0], u[1] * across, u[2] * size[along_z]))
+                b = shape_body[i]
+                if b >= 0:
+                    place -= com[b]
+                out[k] = place
+
+    @kernel
+    def fill_frames(
+        lane: int, lanes: array[int], shapes: array2d[int], side: int, transform: array[frame], out: array[Quat]
+    ):
+        e = tid()
+        if live(lanes, e):
+            for r in range(lane):
+                out[e * lane + r] = transform[shapes[e * lane + r, side]].q
+
+    @kernel
+    def fill_halves(
+        lane: int,
+        lanes: array[int],
+        shapes: array2d[int],
+        side: int,
+        spine: int,
+        scale: array[vec3],
+        out: array[vec3],
+    ):
+        e = tid()
+        if live(lanes, e):
+            for r in range(lane):
+                s = scale[shapes[e * lane + r, side]]
+                if spine > 0:
+                    s = vec3(0.0, 0.0, s[1])
+                out[e * lane + r] = s
+
+    @kernel
+    def fill_sizes(
+        lane: int,
+        lanes: array[int],
+        shapes: array2d[int],
+        side: int,
+        column: int,
+        scale: array[vec3],
+        out: array[real],
+    ):
+        e = tid()
+        if live(lanes, e):
+            for r in range(lane):
+                s = scale[shapes[e * lane + r, side]]
+                value = s[0]
+                if column == 1:
+                    value = s[1]
+                out[e * lane + r] = value
+
+    @kernel
+    def fill_coefficients(
+        lane: int,
+        lanes: array[int],
+        shapes: array2d[int],
+        side: int,
+        has: array[int],
+        values: array[real],
+        out: array[real],
+    ):
+        """Who has none takes those of the other; 0 where neither has any."""
+        e = tid()
+        if live(lanes, e):
+            for r in range(lane):
+                k = e * lane + r
+                i, other, value = shapes[k, side], shapes[k, 1 - side], real(0.0)
+                if has[i] > 0:
+                    value = values[i]
+                elif has[other] > 0:
+                    value = values[other]
+                out[k] = value
+
+    for made in (fill_shapes, fill_offsets, fill_frames, fill_halves, fill_sizes, fill_coefficients):
+        made.race_free = True  # the rows of a lane are its own
+    return NearKernels(
+        bound,
+        count,
+        list_pairs,
+        take_total,
+        assign,
+        check,
+        fill_shapes,
+        fill_offsets,
+        fill_frames,
+        fill_halves,
+        fill_sizes,
+        fill_coefficients,
+    )

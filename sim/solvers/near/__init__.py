@@ -1,0 +1,1 @@
+"""Contacts of bodies that are near each other: found, filled and kept in each step."""

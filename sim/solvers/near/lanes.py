@@ -1,0 +1,252 @@
+"""Contacts of bodies that are near each other during a step: looked for as it is predicted, then projected in lanes.
+
+See `sim.model.collision.near` for the kernels.  The contacts of a pair are one lane, which one thread takes one after
+the other; lanes of one colour share no free body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from sim.constraints.contact.resting import make_keep, make_recall
+from sim.core.lang.types import int32, vector
+from sim.core.runtime.ambient import recording
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.launch.launch import launch
+from sim.core.spatial.sorting import Scan
+from sim.model.collision.detection import ContactError
+from sim.model.collision.near.declared import BodyContact, NearSet
+from sim.model.collision.near.kernels import near_kernels
+from sim.model.constraint_set import ConstraintSet
+from sim.model.fields import Field
+from sim.model.model import Model
+from sim.model.state import State
+from sim.solvers.batch import ConstraintBatch, Rows
+from sim.solvers.bodies import BodyStep
+
+
+@dataclass(eq=False)
+class NearLanes:
+    """The lanes of one set in a step.  lanes: (colors + 2,) int32, where each colour begins; first, second, key, rank:
+    (capacity,) of each lane, its shapes, its key, and where that stands among the sorted `keys`; single: does a launch
+    take one contact of each lane?"""
+
+    model: Model
+    of: NearSet
+    made: ConstraintSet
+    pressed: array
+    slid: array
+    single: bool
+
+    def __post_init__(self) -> None:
+        model = self.model
+        assert model.near is not None
+        n, device = model.near.capacity, model.device
+
+        def make(count: int | tuple[int, ...]) -> array:
+            return zeros(count, int32, device, requires_grad=False)
+
+        self.lanes, self.shapes, self.busy = (
+            make(model.near.colors + 2),
+            make((n * self.of.lane, 2)),
+            make(model.body_count),
+        )
+        self.first, self.second, self.key, self.rank, self.keys = (make(n) for _ in range(5))
+        self._color, self._chosen = make(n), make(n)
+        self.width = min(n, model.body_count // len(self.made.slots.bodies))
+        self._none = zeros(self.of.lane, vector(3, model.dtype), device, requires_grad=False)
+
+    @property
+    def arrays(self) -> list[array]:
+        """All that a step writes before it reads it."""
+        own = [self.lanes, self.shapes, self.busy, self.first, self.second, self.key, self.rank, self.keys]
+        filled = [*self.made.parameters.values(), *self.made.placing.values(), *self.made.surface.values()]
+        return [*own, self._color, self._chosen, self.pressed, self.slid, self.made.points, *filled]
+
+    @property
+    def rows(self) -> Iterator[Rows]:
+        """The launches that go over all lanes.  `begin` is the colour, `count` the most lanes; where a launch takes one
+        contact of each lane, colour times contacts plus the number of that."""
+        colors = len(self.lanes) - 2
+        if self.single:
+            yield from (Rows(k, self.width, False) for k in range(colors * self.of.lane))
+            return
+        yield from (Rows(color, self.width, False) for color in range(colors))
+        yield Rows(colors, 1, False)
+
+    def span(self, rows: Rows) -> list[object]:
+        """What kernels of lanes read first: see `lane_span`."""
+        if self.single:
+            return [*divmod(rows.begin, self.of.lane), self.lanes]
+        in_turn = rows.begin == len(self.lanes) - 2
+        return [rows.begin, self.key.size if in_turn else 1, int(rows.back), self.lanes]
+
+    @property
+    def history(self) -> tuple[Field, Field, Field]:
+        """The keys of the pairs of a state, and the normal forces of their contacts."""
+        n = self.key.size
+        return (
+            Field(f"{self.made.name}.keys", (n,), "int", "", "pairs that were near", True),
+            Field(f"{self.made.name}.pressed", (n * self.of.lane,), "real", "N", "normal forces of contacts"),
+            Field(f"{self.made.name}.slid", (n * self.of.lane,), "vec3", "m", "slips that friction takes back"),
+        )
+
+    def assign(self, total: array, pairs: array, left_over: array) -> None:
+        """The lanes of these pairs; left_over: (1,) the most without a colour."""
+        model = self.model
+        near = model.near
+        assert near is not None
+        found = [near.each, total, pairs, near.solids, near.classes, self.of.roles, model.shape_body]
+        outputs = [self.lanes, self.first, self.second, self.key, self.rank, self.keys]
+        inputs = [*found, model.body_inv_mass]
+        written = [self.busy, self._color, self._chosen, *outputs, left_over]
+        launch(near_kernels(model.dtype).assign, 1, inputs, written)
+
+    def fill(self) -> None:
+        """What rows know of their shapes."""
+        model, near, k, lane = self.model, self.model.near, near_kernels(self.model.dtype), self.of.lane
+        assert near is not None
+        made, n, begin = self.made, near.capacity, [lane, self.lanes, self.shapes]
+        inputs = [lane, int(self.of.both), self.lanes, self.first, self.second, model.shape_body]
+        launch(k.fill_shapes, n, inputs, [self.shapes, made.points])
+        for name, out in made.placing.items():
+            kind, side = name.split("_")[0], int(name.split("_")[1])
+            if kind == "frame":
+                launch(k.fill_frames, n, [*begin, side, model.shape_transform], [out])
+            else:
+                unit = self.of.units if side == 1 and self.of.units is not None else self._none
+                shapes = [model.shape_body, model.shape_transform, model.shape_scale, model.body_com]
+                launch(k.fill_offsets, n, [*begin, side, unit, self.of.along_z, *shapes], [out])
+        for name, (side, part) in self.of.sizes.items():
+            kernel = k.fill_sizes if isinstance(part, int) else k.fill_halves
+            column = part if isinstance(part, int) else int(part == "spine")
+            launch(kernel, n, [*begin, side, column, model.shape_scale], [made.parameters[name]])
+        for name, out in made.surface.items():
+            rough = "friction" in name
+            has, values = (
+                (near.rubs, model.shape_material_mu) if rough else (near.bounces, model.shape_material_restitution)
+            )
+            launch(k.fill_coefficients, n, [*begin, int(name.startswith("other")), has, values], [out])
+
+    def recall(self, before: State) -> None:
+        """The forces with which the pairs ended the last step."""
+        keys, pressed, slid = (before.history[field.name] for field in self.history)
+        inputs = [self.of.lane, self.lanes, self.key, keys, pressed, slid]
+        launch(make_recall(self.model.dtype), self.key.size, inputs, [self.pressed, self.slid])
+
+    def keep(self, batch: ConstraintBatch, late: array, rests: array, after: State, dt: float) -> None:
+        """Keeps the forces with which they end this one."""
+        keys, pressed, slid = (after.history[field.name] for field in self.history)
+        keys.assign(self.keys)
+        inputs = [self.of.lane, self.lanes, self.rank, batch.multiplier, late, rests, dt, self.slid]
+        launch(make_keep(self.model.dtype), self.key.size, inputs, [pressed, slid])
+
+
+@dataclass(eq=False)
+class NearContacts:
+    """The near pairs of a model in a step, by name of their set."""
+
+    model: Model
+    bodies: BodyStep
+    of: BodyContact
+    batches: Mapping[str, ConstraintBatch]
+
+    def __post_init__(self) -> None:
+        model, of = self.model, self.of
+        real, device, n, grad = model.dtype, model.device, of.solids.size, model.requires_grad
+
+        def make(count: int | tuple[int, ...], kind: object = int32) -> array:
+            return zeros(count, kind, device, requires_grad=False)
+
+        self.sets = {
+            s.name: NearLanes(
+                model,
+                s,
+                b.set,
+                zeros(b.set.count, real, device, grad),
+                zeros(b.set.count, vector(3, real), device, grad),
+                grad,
+            )
+            for s in of.sets
+            for b in (self.batches[s.name],)
+        }
+        self._low, self._high = make(n, vector(3, real)), make(n, vector(3, real))
+        self._offset, self._pairs = make(n + 1), make((of.capacity, 2))
+        self._total, self.needed, self.beyond = make(1), make(1), make(1, real)
+        self._scan = Scan(n + 1, device)
+        self.single = grad
+        self.left_over = make(1)
+
+    @property
+    def scratch(self) -> list[array]:
+        """Arrays that every step writes before it reads them, and what it reports."""
+        own = [self._low, self._high, self._offset, self._pairs, self._total, self.needed, self.beyond, self.left_over]
+        return [*own, *(a for lanes in self.sets.values() for a in lanes.arrays)]
+
+    @property
+    def history(self) -> tuple[Field, ...]:
+        """What states keep of pairs."""
+        return tuple(field for lanes in self.sets.values() for field in lanes.history)
+
+    @property
+    def reach(self) -> float:
+        """How near [m] two shapes that may touch are predicted, beside what they have come in the step: neither is
+        pushed further than the margin beyond that."""
+        return 2.0 * self.of.margin
+
+    def begin(self) -> None:
+        """Forgets what was reported."""
+        self.needed.zero_()
+        self.beyond.zero_()
+        self.left_over.zero_()
+
+    def _shapes(self) -> list[object]:
+        model = self.model
+        shapes = [model.shape_body, model.shape_type, model.shape_transform, model.shape_scale, model.body_com]
+        return [self.of.solids, *shapes, self.bodies.start, self.bodies.dx, self.bodies.turn]
+
+    def detect(self) -> None:
+        """Lists the pairs that may touch in the step that was predicted, and fills their rows."""
+        of, k = self.of, near_kernels(self.model.dtype)
+        with recording.paused():
+            launch(k.bound, of.solids.size, [*self._shapes(), of.margin], [self._low, self._high])
+            boxes = [of.each, of.may, self._low, self._high]
+            self._offset.zero_()
+            launch(k.count, of.solids.size, boxes, [self._offset])
+            self._scan.run(self._offset)
+            launch(k.list_pairs, of.solids.size, [*boxes, self._offset], [self._pairs])
+            launch(k.take_total, 1, [self._offset], [self._total, self.needed])
+            for lanes in self.sets.values():
+                lanes.assign(self._total, self._pairs, self.left_over)
+        for lanes in self.sets.values():
+            lanes.fill()
+
+    def check(self) -> None:
+        """Notes whether shapes are where they were looked for, as a step ends."""
+        with recording.paused():
+            inputs = [*self._shapes(), self._low, self._high]
+            launch(near_kernels(self.model.dtype).check, self.of.solids.size, inputs, [self.beyond])
+
+    def refuse_incomplete(self) -> None:
+        """Raises ContactError where a pair may have been missed since `begin`.  Waits for the device."""
+        needed, beyond = int(self.needed.numpy()[0]), float(self.beyond.numpy()[0])
+        if needed > self.of.capacity:
+            raise ContactError(
+                f"contact: {needed} pairs of shapes are near each other, and there is room for {self.of.capacity}",
+                f"Call detect_bodies(capacity={2 * needed})",
+            )
+        if self.single and (left := int(self.left_over.numpy()[0])):
+            raise ContactError(
+                f"contact: {left} pairs of shapes have too many neighbours: where gradients are wanted, those of a body"
+                f" are taken in {self.of.colors} turns",
+                "Use fewer shapes near one body, or a model without requires_grad",
+            )
+        if not beyond <= 0.0:
+            raise ContactError(
+                f"contact: shapes were pushed {beyond:.3g} m further in a step than pairs were looked for, so that some"
+                " may have been missed",
+                f"Take shorter steps, or detect_bodies(margin={self.of.margin + 1.5 * beyond:.2g}) or more"
+                f" ({self.of.margin:.2g} m now)",
+            )
