@@ -1,5 +1,8 @@
 """Identification: parameters and their transforms, losses, the problem, its search, and what a result is worth."""
 
+from sim.identify.assess.criteria import Fit as Fit
+from sim.identify.assess.criteria import criteria as criteria
+from sim.identify.assess.criteria import fit_of as fit_of
 from sim.identify.assess.design import Design as Design
 from sim.identify.assess.design import design as design
 from sim.identify.assess.folds import Folds as Folds
