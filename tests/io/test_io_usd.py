@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from sim.io import Shape
+from sim.io.formats.usda import usda
 from sim.io.moving import Frames, Rigid
 from sim.io.scenery import Scenery, body
-from sim.io.usda import usda
 
 TRIANGLES = np.array([[0, 1, 2], [1, 3, 2]])
 TIMES = 0.1 * (1 + np.arange(5))

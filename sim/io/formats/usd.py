@@ -6,9 +6,9 @@ from functools import partial
 from pathlib import Path
 
 from sim.io.formats.base import ExportFormat, ExportJob, Write
+from sim.io.formats.usda import usda
 from sim.io.moving import Frames
 from sim.io.run_folder import write_atomically
-from sim.io.usda import usda
 
 
 class Usd(ExportFormat):
