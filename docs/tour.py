@@ -1,10 +1,20 @@
-"""A tour: from a kernel to an identified parameter.  Runs as it stands: python docs/tour.py"""
+# %% [markdown]
+# # A tour
+#
+# From a kernel to an identified parameter, in eight steps.
 
+# %%
 import numpy as np
 
 import sim
 
-# 1. A kernel is a typed Python function that runs once per thread.  `tid()` is the number of the thread.
+# %% [markdown]
+# ## 1. A kernel
+#
+# A kernel is a typed Python function that runs once per thread. `tid()` is the number of the
+# thread.
+
+# %%
 
 
 @sim.kernel
@@ -18,7 +28,13 @@ points = sim.array([[0, 0, 0], [1.1, 0, 0], [2.3, 0.1, 0]], dtype=sim.vec3, requ
 stiffness = sim.array([100.0], dtype=float, requires_grad=True)
 energy = sim.zeros(1, dtype=float, requires_grad=True)
 
-# 2. A tape sees every launch and every write; `backward` fills the gradients of all arrays that asked for them.
+# %% [markdown]
+# ## 2. A tape
+#
+# A tape sees every launch and every write; `backward` fills the gradients of all arrays that asked
+# for them.
+
+# %%
 
 with sim.Tape() as tape:
     sim.launch(spring_energy, dim=2, inputs=[points, stiffness], outputs=[energy])
@@ -26,7 +42,12 @@ tape.backward(loss=energy)
 print("energy", energy.numpy()[0], "force on the last point", -points.grad.numpy()[2])
 assert np.isclose(stiffness.grad.numpy()[0], energy.numpy()[0] / 100.0, rtol=1e-5)
 
-# 3. A gradient is right, or it is an error.  This kernel overwrites what it has read, many times: still right.
+# %% [markdown]
+# ## 3. A gradient is right, or it is an error
+#
+# This kernel overwrites what it has read, many times: still right.
+
+# %%
 
 
 @sim.kernel
@@ -54,7 +75,13 @@ difference = (total(0.1 + 1e-4) - total(0.1 - 1e-4)) / 2e-4
 print("d/d rate", rate.grad.numpy()[0], "by differences", difference)
 assert np.isclose(rate.grad.numpy()[0], difference, rtol=1e-3)
 
-# 4. A constraint is declared once, as C(x).  Its gradient, its projection and its adjoint follow from that.
+# %% [markdown]
+# ## 4. A constraint
+#
+# A constraint is declared once, as C(x). Its gradient, its projection and its adjoint follow from
+# that.
+
+# %%
 
 
 @sim.constraint(points=3)
@@ -63,7 +90,12 @@ def flat(x, rest: float):
     return 0.5 * sim.length(sim.cross(x[1] - x[0], x[2] - x[0])) - rest
 
 
-# 5. A model is built from objects and their materials, and stepped by a solver.
+# %% [markdown]
+# ## 5. A model
+#
+# A model is built from objects and their materials, and stepped by a solver.
+
+# %%
 
 builder = sim.ModelBuilder(gravity=(0.0, -9.81, 0.0))
 builder.add_cloth_grid(
@@ -90,7 +122,13 @@ def simulate() -> sim.array:
     ).particle_q
 
 
-# 6. "Measure" the sheet at one compliance, start from another one, and follow the gradient through all hundred steps.
+# %% [markdown]
+# ## 6. A parameter is found
+#
+# "Measure" the sheet at one compliance, start from another one, and follow the gradient through all
+# hundred steps.
+
+# %%
 
 compliance.fill_(0.02)
 measured = simulate().numpy().copy()
@@ -111,7 +149,13 @@ found = sim.optim.LBFGS().minimize(value_and_grad, np.log([0.1]))
 print(f"compliance {np.exp(found.x[0]):.5f} m/N (true 0.02000)")
 assert abs(np.exp(found.x[0]) / 0.02 - 1.0) < 1e-3
 
-# 7. Residuals know more than their gradient: Gauss-Newton takes J'WJ and J'Wr, from one more rollout, and few steps.
+# %% [markdown]
+# ## 7. Few steps
+#
+# Residuals know more than their gradient: Gauss-Newton takes J'WJ and J'Wr, from one more rollout,
+# and few steps.
+
+# %%
 
 
 def residuals(log_compliance: float) -> np.ndarray:
@@ -133,5 +177,8 @@ while quick.value > 1e-12 and not quick.step(value_and_grad).stopped:
 print(f"compliance {np.exp(quick.x[0]):.5f} m/N by Gauss-Newton in {steps} steps (L-BFGS: {found.iterations})")
 assert abs(np.exp(quick.x[0]) / 0.02 - 1.0) < 1e-3
 
-# 8. The same as a file, with `optimize: {gauss_newton: {}}`, from the command line, with a report:
-#    simopt run scenes/chain.yaml
+# %% [markdown]
+# ## 8. As a file
+#
+# All of that is also a scene in a file: `simopt run scenes/chain.yaml` simulates, searches and
+# writes a report, and [the gallery](gallery/index.md) has eight examples of it.

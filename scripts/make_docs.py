@@ -1,5 +1,6 @@
-"""Writes docs/reference/, docs/physics.md, the rooms of docs/architecture.md and scenes/scene.schema.json from the
-registries of the code.
+"""Writes docs/reference/, docs/physics.md, the rooms of docs/architecture.md, scenes/scene.schema.json and the names
+for type checkers, sim/core/__init__.pyi, from the registries of the code, docs/llms.txt from the pages of the site, and
+the pages of the gallery from its examples; what these print stays what it was when `scripts/make_gallery.py` ran them.
 
     python scripts/make_docs.py [--check]
 
@@ -14,9 +15,12 @@ import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from gallery import examples, overview, page, printed_on
+from llms import llms
 from material_tables import tables
 from python_reference import python_reference
 from rooms import architecture
+from type_stub import type_stub
 
 from sim.constraints import REGISTRY, ConstraintParameter
 from sim.constraints.damping import branches
@@ -40,6 +44,36 @@ def first_paragraph(text: str | None) -> str:
 
 LANGUAGE = """# The kernel language
 
+A kernel is a Python function that is compiled when it is first launched, and then runs once for each thread. Its
+arguments have types; its variables get theirs from what they are given. Names and conventions are those of NVIDIA Warp
+([what differs](../warp.md)); [the tour](../tour.md) begins with kernels, tapes and gradients.
+
+```python
+import sim
+
+
+@sim.func
+def stretch(a: sim.vec3, b: sim.vec3, rest: float):
+    return sim.length(b - a) - rest
+
+
+@sim.kernel
+def energies(x: sim.array[sim.vec3], stiffness: float, out: sim.array[float]):
+    i = sim.tid()  # the number of this thread
+    if i + 1 < x.shape[0]:
+        out[i] = 0.5 * stiffness * stretch(x[i], x[i + 1], 1.0) ** 2.0
+
+
+x = sim.array([[0, 0, 0], [1.5, 0, 0], [2, 0, 0]], dtype=sim.vec3)
+out = sim.zeros(3, dtype=float)
+sim.launch(energies, dim=3, inputs=[x, 100.0], outputs=[out])
+```
+
+Kernels have `if`, `for`, `while`, `break`, `continue`, `return`, tuples, structs (`@sim.struct`), `assert` and `print`;
+there are no exceptions and no recursion. Nothing is converted silently: `1.0 * i` for a whole
+number i is an error with its line, `1.0 * float(i)` is not. What a kernel may not do is an error with the place, the
+line and what to do instead.
+
 ## Indices
 
 An index counts from 0. One that is known when the kernel is compiled may be negative in vectors, matrices, tuples and
@@ -54,14 +88,22 @@ Names, attributes and containers from outside of a kernel, and of the functions 
 have at the launch, as in Python: where one of them has changed, or a function got another derivative (`@sim.func_grad`,
 `f.vjp`), the launch compiles the kernel anew (the last 8 variants are kept). A tape goes back through the code that it
 recorded. Recorded launches (`record_cmd=True`) and captured graphs keep the code that they captured; `graph.stale` says
-whether it is old. Annotations and defaults are those of the definition, and `sim.static(...)` is evaluated again when a
-name or attribute in it changes, not when a function that it calls would return something else. Errors show the user's
-frames only; `SIM_FULL_TRACEBACKS=1` shows all.
+whether it is old. Annotations and defaults are those of the definition, and `sim.static(...)` is evaluated where the
+function is defined, once. Errors show the user's frames only; `SIM_FULL_TRACEBACKS=1` shows all.
 """
 
 
+_PRIMITIVES = "What the compiler knows by itself; the library below is written in the language.\n"
+
+
 def language() -> str:
-    rows = [LANGUAGE, "## Primitives\n", "| name | meaning | operands | derivative |", "|---|---|---|---|"]
+    rows = [
+        LANGUAGE,
+        "## Primitives\n",
+        _PRIMITIVES,
+        "| name | meaning | operands | derivative |",
+        "|---|---|---|---|",
+    ]
     kinds = {"f": "float", "i": "int", "u": "uint", "b": "bool"}
     for name, row in sorted(OPS.items()):
         gradient = "zero" if row.vjp is ZERO else "yes" if row.vjp else "error"
@@ -84,6 +126,10 @@ def language() -> str:
 
 
 PHYSICS = """# Physics
+
+What a step of the solvers computes, what it leaves over, what that costs an identified value, what is promised of
+contacts, and how bodies, joints and rods compare with closed forms. In a hurry: [which solver, step and
+element](decisions/19-defaults.md) to take, then the [constraint](reference/constraints.md) of your material.
 
 ## A step
 
@@ -246,10 +292,13 @@ frequency of the rod: rounding hides compliances that are less than 1e-6 of h^2 
 
 {closed_forms}
 
-## Constraints
+# Constraints
 
-Each is a key of `material` in a scene and in `ModelBuilder`. Compliances are *material* values; the map from them to
-the alpha of one constraint is part of the gradient. What `damping` acts on is said where it is not all of C.
+What objects are made of: every constraint with its function C, its units, and where it comes from. Each is a key of
+`material` in a scene and in `ModelBuilder`. Compliances are *material* values; the map from them to the alpha of one
+constraint is part of the gradient. What `damping` acts on is said where it is not all of C.
+
+## Solids
 
 Solids are made of tetrahedra with the deformation gradient F = sum_a (x_a - x_0) g_a^T, the g_a measured at rest, and
 of materials given by Young's modulus E and Poisson's ratio nu: mu = E / (2 (1 + nu)), lambda = E nu / ((1 + nu)(1 - 2
@@ -272,7 +321,7 @@ do at nu = 0.45. The pair (of 20 blocks 11 kept inverted tetrahedra), `stvk` (wh
 `start: elastic` refuses steps that are too long for the `damping` of a solid: they would gain energy. The message says
 how many times as many substeps or iterations it takes.
 
-### Elements that bend
+## Elements that bend
 
 With `element: hexahedra` (cells of a lattice) or `element: quadratic` (tetrahedra of a lattice or a file, with points
 in the middles of their edges) a solid takes `stvk` or `neo_hookean`, and each element has several constraints with the
@@ -291,6 +340,8 @@ bending and twisting.
 """
 
 SHEETS = """
+## Sheets
+
 Cloth has springs (`distance`, `shear`, `bend`: cheap; what they mean as a material depends on the mesh) or a material
 whose values do not: `membrane_stvk`, `membrane_neo_hookean` or `fabric` in its plane, `plate` or `fabric_bend` for
 bending. Springs of compliance c [m/N] on a mesh from a file are a membrane whose E times thickness is 1.0 / c to
@@ -334,19 +385,20 @@ def benchmark(name: str) -> str:
     return (ROOT / "benchmarks" / f"{name}.md").read_text().strip()
 
 
-def physics() -> str:
-    rows = [
-        PHYSICS.replace("{elements}", benchmark("elements"))
-        .replace("{precision}", benchmark("precision"))
-        .replace("{truth}", benchmark("truth"))
-        .replace("{closed_forms}", benchmark("closed_forms"))
-        .replace("{contactnets}", benchmark("contactnets"))
-        + SHEETS
-        + tables()
-        + "\n"
-    ]
+def physics() -> tuple[str, str]:
+    """The page on steps, and that on constraints."""
+    text = PHYSICS
+    for name in ("elements", "precision", "truth", "closed_forms", "contactnets"):
+        text = text.replace(f"{{{name}}}", benchmark(name))
+    begin = text.index("# Constraints\n")
+    return text[:begin].rstrip() + "\n", constraints(text[begin:])
+
+
+def constraints(head: str) -> str:
+    """What is said of all constraints, `head` first, then each by itself."""
+    rows = [head + SHEETS + tables() + "\n"]
     for name, c in sorted(REGISTRY.items()):
-        rows += [f"### {name}\n", textwrap.dedent("    " + c.doc.strip()), "", source_of(c.function.python)]
+        rows += [f"## {name}\n", textwrap.dedent("    " + c.doc.strip()), "", source_of(c.function.python)]
         facts = [f"{c.points} point{'s' if c.points > 1 else ''}, {c.rows} row{'s' if c.rows > 1 else ''}"]
         facts += ["C >= 0 is wanted"] if c.unilateral else []
         facts += ["refers to the world, not only to its points"] if not c.internal else []
@@ -362,7 +414,7 @@ def physics() -> str:
         ]
         if c.measured:
             rows += [f"Measured on the rest shape unless given: {', '.join(f'`{p}`' for p in c.measured)}.", ""]
-        if c.internal_variables:
+        if c.evolution is not None:
             rows += [
                 (
                     f"Internal variables, part of the state: {', '.join(f'`{p}`' for p in c.internal_variables)}."
@@ -387,10 +439,18 @@ def physics() -> str:
     return "\n".join(rows).rstrip() + "\n"
 
 
+FIELDS = """# Arrays of models and states
+
+What `builder.finalize()` makes is a `Model`, what `model.state()` gives is a `State`: their arrays, for kernels and
+losses of your own. Units are in the tables; `real` is the precision of the model, `vec3` three of it. Values of
+materials are not among them: `model["sheet.distance.compliance"]`, by path.
+"""
+
+
 def fields() -> str:
-    rows = []
+    rows = [FIELDS]
     for title, table in (("Model", MODEL_FIELDS), ("State", STATE_FIELDS)):
-        rows += [f"# {title}\n", "| array | shape | type | unit | meaning |", "|---|---|---|---|---|"]
+        rows += [f"## {title}\n", "| array | shape | type | unit | meaning |", "|---|---|---|---|---|"]
         for f in table:
             shape = ", ".join(str(n) for n in f.shape)
             rows.append(f"| `{f.name}` | ({shape}) | {f.kind} | {f.unit} | {f.doc.replace('|', chr(92) + '|')} |")
@@ -398,16 +458,28 @@ def fields() -> str:
     return "\n".join(rows)
 
 
+def as_printed(path: Path) -> str:
+    """The page of an example, with what it printed when the page was made."""
+    there = path.with_suffix(".md")
+    return page(path, printed_on(there.read_text(encoding="utf-8")) if there.exists() else [])
+
+
 def documents() -> dict[Path, str]:
-    return {
+    steps, materials = physics()
+    made = {
+        ROOT / "sim/core/__init__.pyi": type_stub(),
         ROOT / "docs/architecture.md": architecture(),
         ROOT / "docs/reference/language.md": NOTE + language(),
-        ROOT / "docs/physics.md": NOTE + physics(),
+        ROOT / "docs/physics.md": NOTE + steps,
+        ROOT / "docs/reference/constraints.md": NOTE + materials,
         ROOT / "docs/reference/arrays.md": NOTE + fields(),
         ROOT / "docs/reference/python.md": NOTE + python_reference(),
         ROOT / "docs/reference/scene.md": scene_reference(registered_materials()),
+        **{path.with_suffix(".md"): as_printed(path) for path in examples()},
+        ROOT / "docs/gallery/index.md": overview(),
         ROOT / "scenes/scene.schema.json": to_json(json_schema(registered_materials()), indent=2) + "\n",
     }
+    return {**made, ROOT / "docs/llms.txt": llms(made)}
 
 
 def main() -> int:

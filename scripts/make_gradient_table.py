@@ -34,6 +34,8 @@ TARGET = ROOT / "docs/gradients.md"
 HEAD = """<!-- written by scripts/make_gradient_table.py -->
 # Gradients: what is differentiable
 
+Every operation, library function, constraint and solver, with its derivative measured against differences.
+
 *yes*: reverse mode is right; *zero*: the derivative is zero (almost) everywhere, and that is what you get; *refused*:
 an error that names the place.  The error is that of a derivative along a random direction against differences of fourth
 order in float64, relative to the larger of 1 and the derivative, rounded up to a power of ten; much of it is the error

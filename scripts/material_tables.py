@@ -1,4 +1,6 @@
-"""Tables of docs/physics.md: what the materials of cloth are on four meshes, over what they were given as."""
+"""Tables of docs/reference/constraints.md: what materials of cloth are on four meshes, over what they were given as."""
+
+from collections.abc import Sequence
 
 import numpy as np
 from sheet_meshes import MESHES, Mesh, equilateral, scattered
@@ -84,7 +86,7 @@ def moduli(kind: str, material: dict[str, dict[str, float]]) -> list[float]:
     model, small = sheet((x, triangles), material), 1e-4
     rest = energy(model, x)
 
-    def second(e: list[float]) -> float:
+    def second(e: Sequence[float]) -> float:
         deformed = x @ (np.eye(3) + small * np.array([[e[0], e[2], 0], [0, e[1], 0], [0, 0, 0]])).T
         return 2 * (energy(model, deformed) - rest) / small**2
 

@@ -113,8 +113,9 @@ class Chosen:
         os.environ["SIM_CACHE_DIR"] = str(self.cache)
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        if self.place is not None:
-            items[:] = sorted((i for i in items if i.nodeid in self.place), key=lambda i: self.place[i.nodeid])
+        place = self.place
+        if place is not None:
+            items[:] = sorted((i for i in items if i.nodeid in place), key=lambda i: place[i.nodeid])
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:

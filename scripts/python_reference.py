@@ -5,8 +5,10 @@ import importlib
 import inspect
 import re
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import sim
 import sim.core
@@ -66,6 +68,7 @@ GROUPS = {  # prefix of the module that a name comes from -> heading, "" for wha
     "sim.rollout": "Simulation",
     "sim.scene": "Scenes",
     "sim.identify.numerics": "Scenes",
+    "sim.identify": "Identification",
     "sim.io": "Recordings and runs",
 }
 HEAD = """# The Python API
@@ -78,7 +81,7 @@ units in [brackets].
 
 def origins() -> dict[str, str]:
     """Public name -> module that it is imported from, in the order of `sim/__init__.py`, `sim/core/__init__.py`."""
-    trees = [ast.parse(Path(module.__file__).read_text(encoding="utf-8")) for module in (sim, sim.core)]
+    trees = [ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8")) for module in (sim, sim.core)]
     found = {
         a.asname: (
             f"{node.module}.{a.name}" if isinstance(getattr(sim, a.asname), types.ModuleType) else str(node.module)
@@ -91,11 +94,11 @@ def origins() -> dict[str, str]:
     }
     lazy = {name: "sim.scene" for name in ("load_scene", "Scene", "SceneError")}
     lazy |= {name: "sim.identify.numerics" for name in ("convergence", "numerical_error")}
-    return (
-        found
-        | lazy
-        | {f"io.{name}": "sim.io" for name in vars(importlib.import_module("sim.io")) if not name.startswith("_")}
-    )
+    for package in ("identify", "io"):
+        inside = vars(importlib.import_module(f"sim.{package}"))
+        names = [n for n, v in inside.items() if not n.startswith("_") and not isinstance(v, types.ModuleType)]
+        lazy |= {f"{package}.{name}": f"sim.{package}" for name in names}
+    return found | lazy
 
 
 def python_reference() -> str:
@@ -159,21 +162,19 @@ def _entry(name: str, value: object) -> Iterator[str]:
         inner = member.__func__ if isinstance(member, classmethod | staticmethod) else member
         if inspect.isfunction(inner):
             yield f"* `{signature(key, inner)}`  \n  {line(inner)}"
-        elif (
-            isinstance(inner, property) or hasattr(inner, "func") and inspect.isfunction(inner.func)
-        ):  # a cached property
+        elif isinstance(inner, property | cached_property):
             yield f"* `{key}`  \n  {line(inner)}"
     yield ""
 
 
-def signature(name: str, value: Callable[..., object]) -> str:
+def signature(name: str, value: Any) -> str:
     """Name and parameters; what has no fixed text (an object as a default) is left as `...`."""
     try:
         parameters = str(inspect.signature(value))
     except (TypeError, ValueError):
         parameters = "(...)"
     plain = re.sub(r"(: |-> )'([^']*)'", r"\1\2", f"{name}{parameters}")
-    return re.sub(r"<[^<>]*>", "...", plain).replace(" -> None", "")
+    return re.sub(r"<[^<>]*(<[^<>]*>[^<>]*)*>", "...", plain).replace(" -> None", "")
 
 
 def text(value: object) -> str:

@@ -51,9 +51,10 @@ def simulate(log_compliance):
 
 target = simulate(sim.array([np.log(0.02)], dtype=float)).particle_q  # (15, 289) vec3: the "measurement"
 log_compliance = sim.array([np.log(0.1)], dtype=float, requires_grad=True)  # five times too soft
+loss = sim.zeros(1, dtype=float, requires_grad=True)
 optimizer = sim.optim.Adam([log_compliance], lr=0.2)
 for iteration in range(60):
-    loss = sim.zeros(1, dtype=float, requires_grad=True)
+    loss.zero_()
     with sim.Tape() as tape:
         frames = simulate(log_compliance)
         sim.launch(mean_square, dim=target.shape, inputs=[frames.particle_q, target], outputs=[loss])

@@ -24,7 +24,7 @@ LAYERS = """
     core.runtime.ambient.stacks core.runtime.memory core.runtime.compiled core.runtime.ambient
     core.runtime.devices core.runtime.arrays core.runtime.launch core.runtime.debug core.runtime.tape
     core.runtime.derivatives core.runtime.interop core.runtime core.spatial
-    core.optim core.modules core files schema geometry
+    core.optim core.modules core display files schema geometry
     constraints.stencils constraints.base constraints.tetrahedron constraints.cloth
     constraints.particles constraints.projection constraints.slots constraints.contact constraints model
     solvers.air solvers.batch solvers.fingerprint solvers.step_kernels solvers.integrators solvers.bodies
@@ -33,7 +33,7 @@ LAYERS = """
     identify.parameters identify.data identify.losses identify.losses.terms identify.search identify.evaluate
     identify.problem identify.assess identify.numerics identify.report identify.run identify.many identify
     scene.schema.keys scene.schema scene.validate scene.build scene.scene scene.load scene.convert scene.urdf scene
-    cli.terminal cli.verbs.base cli.many cli.verbs cli.assess cli
+    cli.terminal cli.verbs.base cli.many cli.verbs cli.begin cli.assess cli
 """.split()
 
 
@@ -48,7 +48,7 @@ def first_sentence(path: Path) -> str:
     """Of the docstring of a module; "" where it has none."""
     paragraph = (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n\n")[0]
     # a point behind a capital letter is that of an initial
-    sentence = re.split(r"(?<=[^A-Z][.?])\s", " ".join(paragraph.split()))[0]
+    sentence = re.split(r"(?<=[^A-Z][.?])(?<!\bSt\.)(?<!\beq\.)\s", " ".join(paragraph.split()))[0]
     return sentence if not sentence or sentence[-1] in ".?" else sentence + "."
 
 
@@ -64,7 +64,7 @@ def rooms() -> str:
         said = first_sentence(path / "__init__.py")
         if modules or said:
             out.append(f"* **`{room.replace('.', '/')}/`** {said}")
-            out += [f"  * `{p.stem}` {first_sentence(p)}" for p in modules]
+            out += [f"    * `{p.stem}` {first_sentence(p)}" for p in modules]
     return "\n".join(out)
 
 

@@ -229,7 +229,7 @@ def _chosen(names: list[str]) -> dict[str, str]:
 
 
 def record(names: list[str]) -> None:
-    import warp
+    import warp  # pyright: ignore[reportMissingImports]
 
     warp.config.quiet = True
     known = dict(expected()) if names else {}

@@ -9,6 +9,7 @@ from sim.constraints import constraint as constraint
 from sim.core import *
 from sim.core import _missing
 from sim.core import types as types
+from sim.display import painter as _painter
 from sim.model import Control as Control
 from sim.model import Group as Group
 from sim.model import Model as Model
@@ -48,6 +49,10 @@ def __getattr__(name: str) -> _Any:
     if name in types.REFUSED_ANNOTATIONS:
         return types.REFUSED_ANNOTATIONS[name]
     raise _missing("sim", name, __dir__())
+
+
+# The player comes with the first trajectory that a notebook shows.
+_painter.trajectory = lambda of: _import_module("sim.identify.report.notebook").trajectory_html(of)
 
 
 def __dir__() -> list[str]:

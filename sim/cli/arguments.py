@@ -12,6 +12,8 @@ from sim.cli.assess.compare import COMPARE
 from sim.cli.assess.design import DESIGN
 from sim.cli.assess.likelihood import LIKELIHOOD
 from sim.cli.assess.rehearse import REHEARSE
+from sim.cli.begin.demo import DEMO
+from sim.cli.begin.new import NEW
 from sim.cli.many.sweep import SWEEP
 from sim.cli.verbs.base import Verb, add_scene_arguments
 from sim.cli.verbs.check import CHECK
@@ -26,8 +28,8 @@ from sim.cli.verbs.show_ir import SHOW_IR
 from sim.cli.verbs.view import VIEW
 
 VERBS: tuple[Verb, ...] = (
-    RUN, SWEEP, VIEW, EXPORT, CHECK, GRADCHECK, REHEARSE, DESIGN, LIKELIHOOD, COMPARE, CONVERT, IMPORT, SCHEMA, INFO,
-    SHOW_IR,
+    DEMO, NEW, RUN, SWEEP, VIEW, EXPORT, CHECK, GRADCHECK, REHEARSE, DESIGN, LIKELIHOOD, COMPARE, CONVERT, IMPORT,
+    SCHEMA, INFO, SHOW_IR,
 )  # fmt: skip
 """What the command can do, in the order of its help."""
 

@@ -22,6 +22,7 @@ from sim.constraints.contact.shapes import contact_box as contact_box
 from sim.constraints.contact.shapes import contact_capsule as contact_capsule
 from sim.constraints.contact.shapes import contact_cylinder as contact_cylinder
 from sim.constraints.contact.shapes import contact_plane as contact_plane
+from sim.constraints.contact.shapes import contact_rim as contact_rim
 from sim.constraints.contact.shapes import contact_sphere as contact_sphere
 from sim.constraints.damping.viscoelastic import viscoelastic as viscoelastic
 from sim.constraints.damping.viscoelastic import viscoelastic_shape as viscoelastic_shape

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from sim.core.lang.errors import SimError
+from sim.display import html_table
 from sim.identify.data.expectations import Expectation
 from sim.identify.data.experiments import Experiment, Markers, Simulation
 from sim.identify.data.measures import Measure
 from sim.identify.data.registration import Alignment
 from sim.identify.evaluate.alignment import InnerProblem
-from sim.identify.evaluate.evaluator import ContactLook, Evaluator, Prepared
+from sim.identify.evaluate.evaluator import ContactLook, Evaluator, Onlooker, Prepared
 from sim.identify.losses.jacobian import linearise
 from sim.identify.losses.residuals import Residuals
 from sim.identify.losses.terms.base import Term, TrajectoryTerm
@@ -29,7 +30,7 @@ from sim.identify.search.search import Search, Stage, search
 from sim.model import Model, State
 from sim.rollout import Checkpointed, StoreAll
 from sim.rollout.growth import warn_user
-from sim.solvers import Solver
+from sim.solvers import RestSolver, Solver
 
 REMEMBERED = 64
 """Evaluations that are kept during a search: more than a line search makes between two log entries."""
@@ -74,8 +75,10 @@ class Problem:
 
     value_and_grad takes and gives NumPy, in the coordinates of the optimiser (see `space`): it suits any optimiser.
     reference: another solver, with which a run simulates its result once more.
+    rest: finds where experiments begin that are `relaxed`.
     finer_mesh: makes the same problem on a mesh of half the edge length, markers at their material places; raises
     NotRefined where that cannot be.  None: nobody knows how.
+    onlooker: is shown what is simulated.
     """
 
     model: Model
@@ -90,7 +93,9 @@ class Problem:
     description: Description = field(default_factory=Description)
     measures: list[Measure] = field(default_factory=list)
     reference: Solver | None = None
+    rest: RestSolver | None = None
     finer_mesh: Callable[[], Problem] | None = None
+    onlooker: Onlooker | None = None
 
     def __post_init__(self) -> None:
         self.space = ParameterSpace({p.name: p.transform for p in self.sought}, {p.name: p.start for p in self.sought})
@@ -98,7 +103,8 @@ class Problem:
         self._remembered: _Memory | None = None
         self._told_of_chaos = False
 
-    def __repr__(self) -> str:
+    def _rows(self) -> list[tuple[str, str]]:
+        """What it consists of, in words."""
         rows = [
             ("model", repr(self.model)),
             ("solver", type(self.solver).__name__),
@@ -111,7 +117,15 @@ class Problem:
         rows += [("loss", f"{t.name}, weight {t.weight:g}") for t in self.terms]
         if self.sought:
             rows.append(("search", f"{self.method.name}, at most {self.method.limit} iterations"))
+        return rows
+
+    def __repr__(self) -> str:
+        rows = self._rows()
         return "\n".join([f"Problem {self.description.name}", *(f"  {word:<11} {text}" for word, text in rows)])
+
+    def _repr_html_(self) -> str:
+        """In a notebook: the same as a table."""
+        return html_table(f"Problem {self.description.name}", self._rows())
 
     # ------------------------------------------------------------------------------------------ what it is
     @property
@@ -189,7 +203,9 @@ class Problem:
         return self._evaluator.holding(self._values(x), experiment)
 
     def start_positions(self, experiment: Experiment) -> np.ndarray:
-        """Where all points (n, 3) [m] are at the start of an experiment, parameters at theirs; nothing is simulated."""
+        """Where all points (n, 3) [m] are at the start of an experiment, parameters at theirs; nothing is simulated.
+
+        Raises NoStateAtRest."""
         return self._evaluator.start_positions(self._values(self.start), experiment)
 
     def residuals(self, x: Any, simulations: Mapping[str, Simulation]) -> list[Residuals]:
@@ -360,7 +376,7 @@ class Problem:
         prepared = None if self._remembered is None else self._remembered.prepared
         return Evaluator(
             self.model, self.solver, self.strategy, self.experiments, self.markers, self.sought, self.terms,
-            self.space, prepared,
+            self.space, self.rest, prepared, self.onlooker,
         )  # fmt: skip
 
     def _values(self, x: Any) -> dict[str, np.ndarray]:

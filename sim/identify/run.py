@@ -84,6 +84,9 @@ class Watcher:
     def end(self) -> None:
         """The search ended; results are written next."""
 
+    def close(self, report: Path | None) -> None:
+        """The run is over.  report: its page, which may not be there; None: it broke off."""
+
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
@@ -105,9 +108,9 @@ def run_problem(
 ) -> Outcome:
     """Search (if the problem seeks anything), simulate, record, report.
 
-    out: the run folder, new; default runs/<name>/<time>.  resume: the folder of an earlier run of the same scene, to go
-    on with.  iterations: how many in all, instead of the scene's.  profiled: the time of every kernel is measured, for
-    the report.
+    out: the run folder, new; default `runs/<name>/<time>`.  resume: the folder of an earlier run of the same scene, to
+    go on with.  iterations: how many in all, instead of the scene's.  profiled: the time of every kernel is measured,
+    for the report.
     search: False only simulates, with the parameters at their start, and checks what is expected of experiments alone.
     Raises RunFolderError before anything is written if the folder cannot be used.
     """

@@ -2,6 +2,7 @@
 
 from sim.io.export import export_run as export_run
 from sim.io.export import page as page
+from sim.io.live import LivePage as LivePage
 from sim.io.moving import Body as Body
 from sim.io.moving import Frames as Frames
 from sim.io.moving import Rigid as Rigid

@@ -41,7 +41,7 @@ def glb(scenery: Scenery, experiment: str, take: Frames) -> bytes:
         nodes += _rigid(file, scenery.joints, take, COLORS["joint"])
     drawn = np.concatenate([thing.over(take).reshape(-1, 3) for thing in scenery.drawn])
     nodes += [_shape(file, shape, drawn) for shape in scenery.shapes.get(experiment, ())]
-    root = file.node({"name": scenery.name, "children": nodes, "rotation": _turn_to_y(np.array(scenery.up)).tolist()})
+    root = file.node({"name": scenery.name, "children": nodes, "rotation": turn_to_y(np.array(scenery.up)).tolist()})
     animations = [file.animation] if file.animation["channels"] else []
     return file.bytes(
         {
@@ -266,13 +266,7 @@ def _shape(file: _File, shape: Shape, drawn: np.ndarray) -> int:
         return file.node(
             {"name": shape.name or shape.kind, "mesh": mesh, "translation": center, "scale": [float(shape.radius)] * 3}
         )
-    normal = np.asarray(shape.normal, np.float64) / np.linalg.norm(shape.normal)
-    one, other = plane_axes(normal)
-    low, high = drawn.min(axis=0), drawn.max(axis=0)
-    middle = 0.5 * (low + high)
-    middle = middle - ((middle - np.asarray(shape.center)) @ normal) * normal
-    reach = max(float(np.linalg.norm(high - low)), 1e-3)
-    corners = np.array([middle + reach * (i * one + j * other) for i, j in ((-1, -1), (1, -1), (1, 1), (-1, 1))])
+    corners, normal = plane_corners(shape, drawn)
     mesh = _static(file, shape, corners, np.tile(normal, (4, 1)), np.array([[0, 1, 2], [0, 2, 3]]))
     return file.node({"name": shape.name or shape.kind, "mesh": mesh})
 
@@ -316,7 +310,19 @@ def plane_axes(normal: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return one, np.cross(normal, one)
 
 
-def _turn_to_y(up: np.ndarray) -> np.ndarray:
+def plane_corners(shape: Shape, drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Corners (4, 3) [m] of as much of a plane as lies around what is drawn (n, 3), and its unit normal (3,)."""
+    normal = np.asarray(shape.normal, np.float64) / np.linalg.norm(shape.normal)
+    one, other = plane_axes(normal)
+    low, high = drawn.min(axis=0), drawn.max(axis=0)
+    middle = 0.5 * (low + high)
+    middle = middle - ((middle - np.asarray(shape.center)) @ normal) * normal
+    reach = max(float(np.linalg.norm(high - low)), 1e-3)
+    corners = np.array([middle + reach * (i * one + j * other) for i, j in ((-1, -1), (1, -1), (1, 1), (-1, 1))])
+    return corners, normal
+
+
+def turn_to_y(up: np.ndarray) -> np.ndarray:
     """The shortest rotation that takes `up` to y, as a quaternion (x, y, z, w)."""
     up = up / np.linalg.norm(up)
     if up @ Y_UP < -1.0 + 1e-9:

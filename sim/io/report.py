@@ -188,13 +188,13 @@ def report_html(data: ReportData) -> str:
         residual_section(data.residuals, len(data.curves), len(data.residual_curves)),
         _facts(data.facts),
     ]
-    return Template(_asset("report.html")).substitute(
+    return Template(asset("report.html")).substitute(
         title=escape(data.title),
         about=f'<p class="about">{escape(data.about)}</p>' if data.about else "",
         badge=_badge(data),
         highlights=_highlights(data.highlights, data.summary),
         sections="\n".join(section for section in sections if section),
-        style=_asset("report.css"),
+        style=asset("report.css"),
         data=_script_json(
             {
                 "takes": player_data(data.takes),
@@ -203,12 +203,12 @@ def report_html(data: ReportData) -> str:
             }
         ),
         scripts="\n".join(
-            _asset(name) for name in ("charts.js", "drawing.js", "renderer.js", "player.js", "tracks.js", "page.js")
+            asset(name) for name in ("charts.js", "drawing.js", "renderer.js", "player.js", "tracks.js", "page.js")
         ),
     )
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
     return resources.files("sim.io").joinpath("assets", name).read_text(encoding="utf-8")
 
 
@@ -257,14 +257,14 @@ def _with_code(text: str) -> str:
 
 
 def _player(takes: Sequence[Take]) -> str:
-    return _asset("player.html") if takes else ""
+    return asset("player.html") if takes else ""
 
 
 def _tracks(tracks: Sequence[Track]) -> str:
     if not tracks:
         return ""
     heading = "Measured and simulated" if any(track.measured is not None for track in tracks) else "Motion over time"
-    return Template(_asset("tracks.html")).substitute(heading=heading)
+    return Template(asset("tracks.html")).substitute(heading=heading)
 
 
 def _results(results: Sequence[tuple[str, str]]) -> str:

@@ -15,6 +15,7 @@ from sim.core.runtime.arrays.array import array, clone
 from sim.core.runtime.arrays.creation import zeros_like
 from sim.core.runtime.devices.device import Device
 from sim.core.runtime.devices.graph import Graph, capturing
+from sim.display import html_table
 from sim.model.collision.detection import PairLists
 from sim.model.collision.surfaces import SelfContact
 from sim.model.constraint_set import ConstraintSet
@@ -274,3 +275,13 @@ class Model:
         sets = ", ".join(f"{s.count} {name}" for name, s in self.constraint_sets.items())
         movers = f"{self.particle_count} particles" + f", {self.body_count} bodies" * bool(self.body_count)
         return f"Model({movers}; {sets or 'no constraints'}; {self.dtype} on {self.device})"
+
+    def _repr_html_(self) -> str:
+        """In a notebook: what it consists of."""
+        rows = [("particles", str(self.particle_count)), ("bodies", str(self.body_count))]
+        rows += [
+            (name, f"{s.count} constraints of {s.color_count} colours") for name, s in self.constraint_sets.items()
+        ]
+        rows += [(name, f"{group.kind} of {group.count} points") for name, group in self.groups.items()]
+        rows += [(label, f"{joint.kind} joint") for label, joint in self.joints.items()]
+        return html_table("Model", [*rows, ("numbers", f"{self.dtype} on {self.device}")])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from sim.core.lang.errors import SimError
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import empty, empty_like
+from sim.display import painter
 from sim.model.collision.detection import SurfaceOverlap
 from sim.model.control import Control
 from sim.model.state import State
@@ -40,6 +41,7 @@ class Trajectory:
     final:      the state after the last step.
     adjoint_growth: how the gradient grew on its way back, after `Tape.backward`; `useful`, and up to which `horizon`.
     penetration: of surfaces that collide with themselves.
+    interval: time [s] from one frame to the next.
     """
 
     particle_q: array
@@ -47,11 +49,16 @@ class Trajectory:
     final: State
     adjoint_growth: AdjointGrowth
     penetration: SurfaceOverlap = field(default_factory=SurfaceOverlap)
+    interval: float = 0.0
 
     def __repr__(self) -> str:
         frames, points = self.particle_q.shape
         bodies = f" and {self.body_q.shape[1]} bodies" if self.body_q.size else ""
         return f"Trajectory({frames} frames of {points} points{bodies}, up to t={self.final.time:g} s)"
+
+    def _repr_html_(self) -> str | None:
+        """In a notebook: the player."""
+        return None if painter.trajectory is None else painter.trajectory(self)
 
     @property
     def frames(self) -> list[array]:
@@ -65,7 +72,7 @@ class Trajectory:
 
     def bound(self) -> Trajectory:
         """The same arrays under another object, where those stay that this one has now."""
-        return Trajectory(self.particle_q, self.body_q, self.final.bound(), self.adjoint_growth, self.penetration)
+        return replace(self, final=self.final.bound())
 
 
 @dataclass(eq=False)
@@ -102,7 +109,8 @@ class Plan:
             for q in (model.particle_q, model.body_q)
         )
         eps = float(np.finfo(f"float{8 * model.dtype.size}").eps)
-        return Trajectory(of_particles, of_bodies, blank_state(self.solver, self.start), AdjointGrowth(eps))
+        final, interval = blank_state(self.solver, self.start), self.dt * self.frame_every
+        return Trajectory(of_particles, of_bodies, final, AdjointGrowth(eps), interval=interval)
 
     def name(self, step: int) -> str:
         """What a step is called in messages; the first is 1."""

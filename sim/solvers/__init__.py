@@ -10,6 +10,8 @@ from sim.solvers.contacts.watch import inside_at_start as inside_at_start
 from sim.solvers.mechanisms.joint_errors import JointErrors as JointErrors
 from sim.solvers.mechanisms.joint_errors import joint_errors as joint_errors
 from sim.solvers.mechanisms.joint_errors import start_warning as start_warning
+from sim.solvers.newton import NoStateAtRest as NoStateAtRest
+from sim.solvers.newton import RestSolver as RestSolver
 from sim.solvers.newton import SolverNewton as SolverNewton
 from sim.solvers.residual import StepResidual as StepResidual
 from sim.solvers.residual import step_residuals as step_residuals

@@ -353,7 +353,7 @@ class Solver:
             forces = [model.push_point, model.push_load, model.push_share, model.push_offset, model.push_time]
             step = [model.push_force, before.clock, s.dt, s.effective_dt, model.particle_inv_mass]
             launch(self._kernels.push, model.push_point.size, [*forces, *step], [s.particle])
-        self._bodies.predict(before, self._drives.push(before, s.control), s.dt, s.motion)
+        self._bodies.predict(before, self._drives.push(before, s.control, s.dt), s.dt, s.motion)
         self._drives.aim(before, s.control, s.dt)
         if self._face_drag is not None:
             moving, ahead = self._integrator.at_end(before, s.dt), self._integrator.order > 1

@@ -1,4 +1,5 @@
-"""What drives joints from outside during a step: targets that change over time, and forces along free coordinates."""
+"""What drives joints and bodies from outside during a step: targets that change over time, forces along free
+coordinates, forces and torques over time."""
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
 # mypy: ignore-errors
@@ -12,6 +13,7 @@ from sim.constraints.joints.frames import axis_of, joint_frame_of
 from sim.core.lang.frontend.builtins import tid
 from sim.core.lang.library.quaternion import quat_rotate
 from sim.core.lang.library.scalar import clamp
+from sim.core.lang.library.search import lower_bound
 from sim.core.lang.library.transform import transform_point
 from sim.core.lang.library.vector import cross, spatial_bottom, spatial_top
 from sim.core.lang.types import Scalar, float64, int32, transformation, vector
@@ -114,12 +116,52 @@ def joint_kernels(real: Scalar) -> tuple[Kernel, Kernel]:
     return drive_targets, forces_on_bodies
 
 
+@cache
+def thrust_kernel(real: Scalar) -> Kernel:
+    """Forces and torques over time, added to the outer forces on bodies, for float32 or float64."""
+    vec3, frame, spatial = vector(3, real), transformation(real), vector(6, real)
+
+    @kernel
+    def forces_over_time(
+        body_q: array[frame],
+        com: array[vec3],
+        begin: array[int],
+        placed: array[int],
+        at: array[vec3],
+        offset: array[int],
+        times: array[float64],
+        force: array[vec3],
+        torque: array[vec3],
+        clock: array[float64],
+        dt: float64,
+        body_f: array[spatial],
+        out: array[spatial],
+    ):
+        i = tid()
+        F, T = spatial_top(body_f[i]), spatial_bottom(body_f[i])
+        time = clock[0] + 0.5 * dt  # the mean of what is linear over the step
+        for m in range(begin[i], begin[i + 1]):
+            first, end = offset[m], offset[m + 1]
+            k = max(lower_bound(times, first, end, time) - 1, first)
+            n = min(k + 1, end - 1)
+            s = real(clamp((time - times[k]) / max(times[n] - times[k], 1e-300), float64(0.0), float64(1.0)))
+            push = force[k] + s * (force[n] - force[k])
+            F += push
+            T += torque[k] + s * (torque[n] - torque[k])
+            if placed[m] == 1:
+                T += cross(quat_rotate(body_q[i].q, at[m] - com[i]), push)
+        out[i] = spatial(F[0], F[1], F[2], T[0], T[1], T[2])
+
+    return forces_over_time
+
+
 @dataclass(eq=False)
 class JointDrives:
     """The drives of a model during a step.
 
     Their constraints read `target_pos` and `target_vel` as they are at the end of a step: arrays of a solver, in place
-    of those of their set, for the batches that `take` was called with.  forces: on bodies, with those along joints.
+    of those of their set, for the batches that `take` was called with.  forces: on bodies, with those along joints;
+    thrusts: with those over time as well.
     """
 
     model: Model
@@ -129,11 +171,13 @@ class JointDrives:
         model = self.model
         self.forces = zeros(model.body_count if model.joint_count else 0, model.body_qd.dtype, model.device,
                             model.requires_grad)  # fmt: skip
+        self.thrusts = zeros(model.body_count if model.thrust_at.size else 0, model.body_qd.dtype, model.device,
+                             model.requires_grad)  # fmt: skip
 
     @property
     def scratch(self) -> list[array]:
         """Arrays that every step writes before it reads them."""
-        return [self.forces, *(a for _, _, targets in self._driven for a in targets)]
+        return [self.forces, self.thrusts, *(a for _, _, targets in self._driven for a in targets)]
 
     def take(self, batch: ConstraintBatch) -> None:
         """Gives the constraints of a batch targets of a step, if they are drives of joints."""
@@ -162,7 +206,17 @@ class JointDrives:
             aims = [model.joint_q_start, model.joint_qd_start, pos, vel]
             launch(joint_kernels(model.dtype)[0], joint.size, [joint, *own, *aims, *keys, before.clock, dt], targets)
 
-    def push(self, before: State, control: Control | None) -> array:
+    def push(self, before: State, control: Control | None, dt: float) -> array:
+        """The outer forces on bodies in a step, with those along the free coordinates of joints and those over time."""
+        model, forces = self.model, self._along_joints(before, control)
+        if not model.thrust_at.size:
+            return forces
+        series = [model.thrust_begin, model.thrust_placed, model.thrust_at, model.thrust_offset, model.thrust_time]
+        inputs = [before.body_q, model.body_com, *series, model.thrust_force, model.thrust_torque, before.clock, dt]
+        launch(thrust_kernel(model.dtype), model.body_count, [*inputs, forces], [self.thrusts])
+        return self.thrusts
+
+    def _along_joints(self, before: State, control: Control | None) -> array:
         """The outer forces on bodies, with those along the free coordinates of joints."""
         model = self.model
         if control is None or control.joint_f is None or not model.joint_count:

@@ -10,10 +10,11 @@ from functools import cache
 from typing import Any
 
 from sim.constraints.particles import particle_layout
+from sim.constraints.slots.rotations import logarithm
 from sim.core.lang.constants import pi
 from sim.core.lang.frontend.builtins import cos, stop_gradient, tid
 from sim.core.lang.frontend.function import func
-from sim.core.lang.library.quaternion import quat_from_rotation_vector, quat_rotate
+from sim.core.lang.library.quaternion import quat_from_rotation_vector, quat_inverse, quat_rotate
 from sim.core.lang.library.scalar import clamp
 from sim.core.lang.library.search import lower_bound
 from sim.core.lang.library.vector import length
@@ -73,14 +74,15 @@ def progress(kind: int, a: float64, b: float64, time: float64):
 @memoize
 def track_struct(real: Scalar) -> Struct:
     """The recordings of a model, as kernels take them: its arrays `track_...`."""
-    kinds = {"offset": int32, "time": float64} | dict.fromkeys(("about", *_TRACK_VALUES), vector(3, real))
+    kinds = {"offset": int32, "free": int32, "time": float64, "delay": real}
+    kinds |= dict.fromkeys(("about", "frame", *_TRACK_VALUES), vector(3, real))
     return Struct("tracks", {name: array_type(kind) for name, kind in kinds.items()})
 
 
 def tracks_of(model: Model) -> Any:
     """Those of a model."""
     tracks = track_struct(model.dtype)()
-    for name in ("offset", "time", "about", *_TRACK_VALUES):
+    for name in ("offset", "free", "time", "delay", "about", "frame", *_TRACK_VALUES):
         setattr(tracks, name, getattr(model, f"track_{name}"))
     return tracks
 
@@ -95,6 +97,18 @@ def spline(y0, v0, y1, v1, h, s):
 @func
 def followed(tracks, group: int, time: float64):
     """How far a recording has moved its place at a time, and its rotation vector about it; zero without one."""
+    if tracks.free[group] == 0:
+        return recorded_at(tracks, group, time)
+    delay, frame = float64(tracks.delay[group]), quat_from_rotation_vector(vec3_64(tracks.frame[group]))
+    to, by = recorded_at(tracks, group, time + delay)
+    since, before = recorded_at(tracks, group, delay)
+    further = quat_from_rotation_vector(by) * quat_inverse(quat_from_rotation_vector(before))
+    return quat_rotate(frame, to - quat_rotate(further, since)), quat_rotate(frame, logarithm(further))
+
+
+@func
+def recorded_at(tracks, group: int, time: float64):
+    """The same of a recording as it is."""
     move, turn = vec3_64(), vec3_64()
     first, end = tracks.offset[group], tracks.offset[group + 1]
     if end > first:

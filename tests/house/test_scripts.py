@@ -23,10 +23,6 @@ def test_research_example():
     assert "compliance 0.02" in run("scripts/research_example.py")
 
 
-def test_tour():
-    assert "compliance 0.02000" in run("docs/tour.py")
-
-
 def test_optimize_scene():
     assert "0.01" in run("scripts/optimize_scene.py", "scenes/chain.yaml")
     lines = (ROOT / "scripts" / "optimize_scene.py").read_text().splitlines()

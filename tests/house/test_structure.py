@@ -104,6 +104,12 @@ def test_no_class_name_stands_twice():
     assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
+def test_no_name_of_a_test_file_stands_twice():
+    """pytest imports them by their names alone."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(names) == sorted(set(names))
+
+
 def test_each_module_of_the_autodiff_has_a_test_file_of_its_own():
     modules = (ROOT / "sim/core/lang/autodiff").glob("[a-z]*.py")
     folder = ROOT / "tests/core/lang/autodiff"

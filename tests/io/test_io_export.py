@@ -11,7 +11,7 @@ from problem_scenes import ROPE, SHEET, write_scene, write_target
 import sim.io.video
 from sim.cli import main
 from sim.io import Recording, Shape, load_recording
-from sim.io.gltf import _turn_to_y, glb, plane_axes, sphere_mesh
+from sim.io.gltf import glb, plane_axes, sphere_mesh, turn_to_y
 from sim.io.moving import Frames
 from sim.io.scenery import Body, Scenery, body, find_run, load_run, read_scenery
 from sim.io.video import _parts
@@ -121,7 +121,7 @@ def test_normals_are_those_of_the_frame():
 
 @pytest.mark.parametrize("up", [(0, 1, 0), (0, 0, 1), (1, 0, 0), (0, -1, 0), (0.6, 0, -0.8)])
 def test_up_becomes_y(up):
-    x, y, z, w = _turn_to_y(np.array(up, float))
+    x, y, z, w = turn_to_y(np.array(up, float))
     q, v = np.array([x, y, z]), np.array(up, float)
     turned = v + 2 * np.cross(q, np.cross(q, v) + w * v)
     np.testing.assert_allclose(turned, [0, 1, 0], atol=1e-12)

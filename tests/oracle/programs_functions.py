@@ -352,6 +352,22 @@ def custom_gradient():
     return values_and_gradients(wp, work, [np.float32([0.5, -1.5, 2.0])])
 
 
+def custom_gradient_of_a_writer():
+    @wp.func
+    def squash(i: int, x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        y[i] = 1.0 / (1.0 + wp.exp(-x[i]))
+
+    @wp.func_grad(squash)
+    def adj_squash(i: int, x: wp.array(dtype=float), y: wp.array(dtype=float)):
+        wp.adjoint[x][i] += 10.0 * wp.adjoint[y][i] * y[i] * (1.0 - y[i])
+
+    @wp.kernel
+    def work(x: wp.array(dtype=float), out: wp.array(dtype=float)):
+        squash(wp.tid(), x, out)
+
+    return values_and_gradients(wp, work, [np.float32([0.5, -1.5, 2.0])])
+
+
 def recorded_function():
     x = wp.array([1.0, 2.0, 3.0], dtype=float, requires_grad=True)
     y = wp.zeros(3, dtype=float, requires_grad=True)

@@ -184,3 +184,166 @@ def test_a_recorded_force_pulls(tmp_path):
         pulled("up: z")
     with pytest.raises(SceneError, match="not a unit of a force"):
         pulled("unit: mm")
+
+
+HAND = """\
+  hand:
+    position: [0.3, 0.4, 0]
+    body: {held: true, mass: 1, inertia: [1, 1, 1], sites: {a: [0.1, 0, 0], b: [0, 0, 0.1]}, motion: BODY}
+attachments:
+"""
+LED = CLAMP.replace("attachments:\n", HAND).replace("markers:\n", "markers:\n  sites: {on: hand, where: {all: true}}\n")
+LATE = "{follow: {file: hand.csv, unit: mm, axes: [x, z, -y], start: 0.55, delay: 15 ms, frame: [0.2, -0.1, 0.3]}}"
+
+
+def test_a_delay_begins_later_in_the_recording_and_a_frame_turns_its_axes(tmp_path):
+    """As the motion of a rigid body since its new begin, seen with turned axes."""
+    record(tmp_path, 200.0)
+    again = LATE.replace("start: 0.55, delay: 15 ms", "start: 0.565, delay: 0").replace(", frame: [0.2, -0.1, 0.3]", "")
+    found, later = (clamped(tmp_path, motion)["held"] for motion in (LATE.partition(", frame")[0] + "}}", again))
+    np.testing.assert_allclose(found, later, atol=1e-6)
+    t = np.array([0.065, 0.165])
+    x = place(t)
+    arms = x - x.mean(axis=1, keepdims=True)
+    u, _, vt = np.linalg.svd(arms[1].T @ arms[0])
+    rotation, shift = u @ np.diag([1, 1, np.linalg.det(u @ vt)]) @ vt, x[1].mean(axis=0)
+    begin = clamped(tmp_path, LATE)["held"]
+    axis = np.array([0.2, -0.1, 0.3])
+    size = np.linalg.norm(axis)
+    k = np.array([[0, -axis[2], axis[1]], [axis[2], 0, -axis[0]], [-axis[1], axis[0], 0]]) / size
+    frame = np.eye(3) + np.sin(size) * k + (1 - np.cos(size)) * (k @ k)
+    middle = begin[0].mean(axis=0)
+    local = (begin[0] - middle) @ frame + middle  # in the recording's axes, about what it moves
+    moved = (local - x[0].mean(axis=0)) @ rotation.T + shift
+    np.testing.assert_allclose(begin[10], (moved - middle) @ frame.T + middle, atol=1e-5)
+
+
+PARAMETERS = """
+parameters:
+  late: {of: attachments.clamp.motion.0.follow.delay, bounds: [-40 ms, 40 ms], scale: 10 ms}
+  axes: {of: attachments.clamp.motion.0.follow.frame, scale: 0.1}
+  late_hand: {of: objects.hand.body.motion.0.follow.delay, bounds: [-40 ms, 40 ms], scale: 10 ms}
+  axes_hand: {of: objects.hand.body.motion.0.follow.frame, scale: 0.1}
+experiments:
+  take: {target: {file: take.npz, markers: {free: [0, 1, 2, 3, 4], sites: [5, 6]}}}
+loss: [{match: free}, {match: sites}]
+"""
+UNKNOWN = "{follow: {file: hand.csv, unit: mm, axes: [x, z, -y], start: 0.55}}"
+
+
+def led_late(tmp_path):
+    """Takes of a clamp and a body that go as recorded, of which neither clock nor axes are known: what is sought."""
+    record(tmp_path, 200.0)
+    write_scene(tmp_path, LED.replace("MOTION", LATE).replace("BODY", LATE))
+    truth = sim.load_scene(tmp_path / "scene.yaml").build()
+    (made,) = truth.simulate([]).values()
+    seen = np.concatenate([truth.markers[name].at(made.positions) for name in ("free", "sites")], axis=1)
+    write_recording(tmp_path / "take.npz", take=Recording(seen, made.times))
+    write_scene(tmp_path, LED.replace("MOTION", UNKNOWN).replace("BODY", UNKNOWN) + PARAMETERS)
+    return sim.load_scene(tmp_path / "scene.yaml").build()
+
+
+def test_gradients_by_clock_and_axes_of_a_recording(tmp_path):
+    problem = led_late(tmp_path)
+    x, along, h = problem.start + 0.05, np.random.default_rng(0).normal(size=8), 1e-3
+    near, far = (problem.value(x + t * along) - problem.value(x - t * along) for t in (h, 2 * h))
+    assert abs(problem.value_and_grad(x)[1] @ along / ((8 * near - far) / (12 * h)) - 1) < 1e-6
+
+
+@pytest.mark.slow
+def test_clock_and_axes_of_a_recorded_hand_are_found(tmp_path):
+    found = led_late(tmp_path).optimize()
+    for name in ("", "_hand"):
+        assert abs(found.parameters[f"late{name}"] - 0.015) < 1e-5
+        np.testing.assert_allclose(found.parameters[f"axes{name}"], [0.2, -0.1, 0.3], atol=1e-3)
+
+
+@pytest.mark.parametrize("bounds, what", [
+    ("", "nothing says how far"), ("bounds: [-80 ms, 0], ", "begins at -0.05 s, and a delay may begin it at -0.08 s"),
+    ("bounds: [0, 300 ms], ", "the recording ends at"),
+])  # fmt: skip
+def test_a_delay_needs_a_recording_that_reaches_as_far(tmp_path, bounds, what):
+    record(tmp_path, 200.0)
+    write_recording(tmp_path / "take.npz", take=Recording(np.zeros((60, 7, 3)), np.arange(60) / 100))
+    scene = LED.replace("MOTION", UNKNOWN).replace("BODY", UNKNOWN) + PARAMETERS
+    write_scene(tmp_path, scene.replace("bounds: [-40 ms, 40 ms], ", bounds))
+    with pytest.raises(SceneError, match=what):
+        sim.load_scene(tmp_path / "scene.yaml").build()
+
+
+THROWN = """\
+format: 2
+name: turned
+time: {duration: 0.2, fps: 50, substeps: 20}
+world: {gravity: [0, 0, 0]}
+objects:
+  wheel: {position: [1, 0, 0], body: {mass: 2, inertia: [0.1, 0.1, 0.1], sites: {a: [0.1, 0, 0]}}}
+loads:
+  motor: {on: wheel, torque: {file: torque.csv, unit: kN m, up: z}}
+  pull: {on: wheel, force: {file: force.csv, up: z}, at: [1, 0.2, 0]}
+"""
+
+
+def ramps(folder):
+    """Of 0.6 N m/s about, and of 3 N/s along, the axis that points up."""
+    for name, rate in (("torque", 6e-4), ("force", 3.0)):
+        rows = [f"{t},0,0,{rate * t}" for t in (-0.1, 0.1, 0.3)]
+        (folder / f"{name}.csv").write_text("\n".join(["time,hand.x,hand.y,hand.z", *rows]))
+
+
+def test_recorded_torques_and_forces_act_on_a_body(tmp_path):
+    """About y by 0.3 t^2 N m s; along y by 1.5 t^2 N s, through a point at its side, which turns nothing there."""
+    ramps(tmp_path)
+    problem = sim.load_scene(write_scene(tmp_path, THROWN)).build()
+    (e,) = problem.experiments
+    state = problem.model.state()
+    end = sim.rollout(problem.solver, state, e.schedule.steps, e.schedule.dt).final
+    velocity, t = end.body_qd.numpy()[0], 0.2
+    np.testing.assert_allclose(velocity[:3], [0, 1.5 * t**2 / 2, 0], atol=1e-12)
+    np.testing.assert_allclose(velocity[3:], [0, 0.3 * t**2 / 0.1, 0], atol=1e-12)
+    aside = sim.load_scene(write_scene(tmp_path, THROWN.replace("[1, 0.2, 0]", "[1.2, 0, 0]"))).build()
+    turned = sim.rollout(aside.solver, aside.model.state(), 2, 1e-3).final.body_qd.numpy()[0]
+    np.testing.assert_allclose(turned[5], 0.2 * 1.5 * 2e-3**2 / 0.1, rtol=1e-6)
+
+
+def test_gradients_go_through_where_a_recorded_force_acts():
+    builder, times = sim.ModelBuilder(gravity=(0, 0, -1)), np.array([0.0, 0.03, 0.2])
+    rng = np.random.default_rng(5)
+    for k in range(2):
+        wheel = builder.add_body((k, 0, 0), 2.0, (0.1, 0.2, 0.15), (0.02, 0.01, 0.0), f"wheel_{k}", spin=(1, 2, 0.5))
+        series = times, rng.normal(size=(3, 3))
+        builder.add_body_force(wheel, force=series, torque=series if k else None, at=(0.1, -0.2, 0.3))
+    model = builder.finalize(dtype=sim.float64, requires_grad=True)
+    solver, weights = sim.SolverXPBD(model), rng.normal(size=(2, 6))
+    sought = [f"wheel_{k}.{key}" for k in range(2) for key in ("rotation", "com", "mass", "inertia")]
+
+    def final():
+        return sim.rollout(solver, model.state(), 20, 5e-3).final.body_qd
+
+    with sim.Tape() as tape:
+        end = final()
+    tape.backward(grads={end: weights})
+    for path in sought:
+        value, found = model[path].numpy().copy(), model[path].grad.numpy().copy()
+        along = rng.normal(size=value.shape) * max(0.1, np.abs(value).max())
+        ends = []
+        for step in (1e-3, -1e-3, 2e-3, -2e-3):
+            model[path].assign(value + step * along)
+            ends.append(float((weights * final().numpy()).sum()))
+        model[path].assign(value)
+        difference = (8 * (ends[0] - ends[1]) - (ends[2] - ends[3])) / 12e-3
+        assert float((found * along).sum()) == pytest.approx(difference, rel=1e-7), path
+
+
+@pytest.mark.parametrize("change, what", [
+    (("{on: wheel, torque", "{on: wheel, mass: 1, torque"), "a mass that is added to a body"),
+    (("{on: wheel, torque", "{on: wheel, where: {x: [0, 1]}, torque"), "has no points"),
+    (("{on: wheel, torque: {file: torque.csv, unit: kN m, up: z}}", "{on: wheel}"), "nothing acts on the body"),
+    (("unit: kN m", "unit: kN"), "not a unit of"),
+    (("loads:", "  rope: {chain: {from: [0, 0, 0], to: [1, 0, 0], points: 3, mass: 1}}\nloads:\n"
+      "  turn: {on: rope, torque: {file: torque.csv, up: z}}"), "`torque` is for a body"),
+])  # fmt: skip
+def test_loads_of_bodies_that_make_no_sense(tmp_path, change, what):
+    ramps(tmp_path)
+    with pytest.raises(SceneError, match=what):
+        sim.load_scene(write_scene(tmp_path, THROWN.replace(*change))).build()

@@ -5,9 +5,9 @@ import numpy as np
 import sim
 
 
-def chain(compliance=1e-4, damping=0.0, points=5, motion=None, held=0.0):
+def chain(compliance=1e-4, damping=0.0, points=5, motion=None, held=0.0, **more):
     builder = sim.ModelBuilder(gravity=(0, -9.81, 0))
-    material = {"distance": {"compliance": compliance, "damping": damping}}
+    material = {"distance": {"compliance": compliance, "damping": damping, **more}}
     builder.add_chain((0, 0, 0), (1, 0, 0), points, 1.0, material=material)
     builder.add_attachment([0], motion=[motion] if motion else [], **({"compliance": held} if held else {}))
     return builder

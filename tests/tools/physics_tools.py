@@ -10,6 +10,7 @@ from pair_tools import edge_edge_distance, point_triangle_distance
 
 import sim
 from sim.constraints import REGISTRY, Constraint
+from sim.constraints.contact.shapes import UPRIGHT
 from sim.constraints.projection import make_weighing, parameter_struct, value_type, weight_type
 from sim.model import Control
 
@@ -193,6 +194,10 @@ def values(c: Constraint, x: np.ndarray, parameters: dict[str, np.ndarray]) -> n
         rest = np.stack([p["axis_1"], p["axis_2"], p["axis_3"]]) @ (p["arm"] + p["shift"])
         return np.stack([s, d, np.cross(s, d)]) @ (x[0] - x[1:].mean(axis=0)) - rest
 
+    def lowered(axis: np.ndarray, normal: np.ndarray) -> float:
+        u = np.linalg.norm(np.cross(axis / np.linalg.norm(axis), normal)) / UPRIGHT
+        return UPRIGHT * u * (u * (2 - u) if u < 1 else 1.0)
+
     edge = np.linalg.norm(x[1] - x[0]) if len(x) > 1 else 0.0
     formulas: dict[str, Callable[[], object]] = {
         "distance": lambda: edge - p["rest"],
@@ -201,6 +206,7 @@ def values(c: Constraint, x: np.ndarray, parameters: dict[str, np.ndarray]) -> n
         "bend": lambda: angle() - p["rest"],
         "attachment": lambda: p["hold"] * (x[0] - p["target"]),
         "contact_plane": lambda: (x[0] - p["point"]) @ p["normal"] - p["thickness"],
+        "contact_rim": lambda: (x[0] - p["point"]) @ p["normal"] - p["radius"] * lowered(x[0] - x[1], p["normal"]),
         "contact_sphere": lambda: np.linalg.norm(x[0] - p["center"]) - p["radius"] - p["thickness"],
         "contact_points": lambda: edge - p["radius"] - p["other_radius"],
         "contact_point_triangle": lambda: point_triangle_distance(x, p["side"]) - p["thickness"],

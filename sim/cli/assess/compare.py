@@ -25,7 +25,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     runs = [read_result(path) for path in options.folders]
     results = [result for _, result in runs]
-    names = _names([folder for folder, _ in runs])
+    names = _names(runs)
     fits = [fit_of(result) for result in results]
     scores = criteria(fits)
     if options.json:
@@ -52,12 +52,13 @@ def _run(options: argparse.Namespace) -> int:
     return OK
 
 
-def _names(folders: Sequence[Path]) -> list[str]:
-    """Short names that differ: the last parts of the paths."""
-    for length in range(1, max(len(f.parts) for f in folders) + 1):
-        names = ["/".join(f.parts[-length:]) for f in folders]
+def _names(runs: Sequence[tuple[Path, Mapping[str, Any]]]) -> list[str]:
+    """Short names that differ: those of the scenes, or the last parts of the paths."""
+    names = [str(result["scene"]) for _, result in runs]
+    for length in range(1, max(len(folder.parts) for folder, _ in runs) + 1):
         if len(set(names)) == len(names):
             break
+        names = ["/".join(folder.parts[-length:]) for folder, _ in runs]
     return names
 
 

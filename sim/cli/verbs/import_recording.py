@@ -24,6 +24,15 @@ MOST_NAMES = 20
 def add_recording_arguments(parser: argparse.ArgumentParser) -> None:
     """What a recording may have to be told, and which part of it is taken."""
     group = parser.add_argument_group("of a recording")
+    add_reading_arguments(group)
+    group.add_argument("--from", dest="begin", type=_moment, metavar="WHEN", help="a time, or `frame N`; becomes 0 s")
+    group.add_argument(
+        "--to", dest="end", type=_moment, metavar="WHEN", help="a time, or `frame N`: the last one taken"
+    )
+
+
+def add_reading_arguments(group: argparse._ArgumentGroup) -> None:
+    """What a recording may have to be told to be read, and which of its markers are taken."""
     group.add_argument("--unit", type=_unit, metavar="UNIT", help="of its lengths, mm or m, where it names none")
     group.add_argument("--up", choices=("x", "y", "z", "-x", "-y", "-z"), help="its axis that points up, becomes our y")
     group.add_argument(
@@ -32,10 +41,6 @@ def add_recording_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--rate", type=_rate, metavar="HZ", help="frames per second, where it has no times")
     group.add_argument("--key", help="array of an npz file")
     group.add_argument("--markers", metavar="A,B", help="only these, by name or number from 0")
-    group.add_argument("--from", dest="begin", type=_moment, metavar="WHEN", help="a time, or `frame N`; becomes 0 s")
-    group.add_argument(
-        "--to", dest="end", type=_moment, metavar="WHEN", help="a time, or `frame N`: the last one taken"
-    )
 
 
 def run_recording(options: argparse.Namespace) -> int:
@@ -50,7 +55,7 @@ def run_recording(options: argparse.Namespace) -> int:
     assert origin is not None
     try:
         if options.markers is not None:
-            recording = recording.select([_column(recording, name) for name in options.markers.split(",")])
+            recording = choose_markers(recording, options.markers)
         recording = _part(recording, options.begin, options.end)
     except RecordingError as error:
         raise RecordingError(f"{options.file}: {error.what}", error.hint) from error
@@ -155,6 +160,11 @@ def _start_text(facts: dict[str, Any]) -> str:
         else f"motion begins at frame {facts['motion_begins']}, {facts['motion_begins_time']:g} s"
     )
     return f"`start: frame {facts['start']}` ({facts['start_time']:g} s) sees all markers; {moves}"
+
+
+def choose_markers(recording: Recording, names: str) -> Recording:
+    """Those of `--markers A,B`."""
+    return recording.select([_column(recording, name) for name in names.split(",")])
 
 
 def _column(recording: Recording, name: str) -> int | str:

@@ -9,13 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from sim.cli.many.starts import add_starts_arguments, search_starts
+from sim.cli.terminal.page import PageWatcher
 from sim.cli.terminal.result import show_result
 from sim.cli.terminal.tables import print_columns
 from sim.cli.terminal.watch import LiveWatcher, PlainWatcher
 from sim.cli.verbs.base import Verb, load, positive
 from sim.cli.verbs.folds import add_folds_argument, fold_takes, folds_row, show_folds
 from sim.cli.verbs.modules import UsageError
-from sim.identify.run import INTERRUPTED, Watcher, run_problem
+from sim.identify.run import INTERRUPTED, REPORT, Watcher, run_problem
 from sim.io import STATE, to_json
 from sim.scene.build.problem import PRECISION
 from sim.solvers import SolverNewton
@@ -40,6 +41,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--no-numerics", action="store_true", help="do not estimate the numerical error of what is found"
+    )
+    parser.add_argument(
+        "--live",
+        action="store_true",
+        help="show the run in a browser while it goes on, on a page of this machine alone",
     )
     parser.add_argument("--profile", action="store_true", help="measure the time of every kernel, for the report")
     add_folds_argument(parser)
@@ -67,9 +73,16 @@ def _run(options: argparse.Namespace) -> int:
     watcher: Watcher = Watcher()
     if not (options.json or options.quiet):
         watcher = LiveWatcher() if sys.stdout.isatty() else PlainWatcher()
-    outcome = run_problem(
-        problem, options.out, options.resume, options.iterations, watcher, options.profile, not options.simulate
-    )
+    if options.live:
+        watcher = PageWatcher(problem, watcher)
+    try:
+        outcome = run_problem(
+            problem, options.out, options.resume, options.iterations, watcher, options.profile, not options.simulate
+        )
+    except BaseException:
+        watcher.close(None)
+        raise
+    watcher.close(outcome.folder / REPORT)
     folds = fold_takes(problem, outcome) if options.folds and outcome.status != INTERRUPTED else None
     if options.json:
         more = {} if folds is None else {"folds": folds_row(folds)}

@@ -194,3 +194,22 @@ def slip_of(slots: Slots) -> Function:
         return u - dot(n, u) * n
 
     return slip
+
+
+@memoize
+def slip_rate_of(slots: Slots) -> Function:
+    """`slip_rate(n, share, arms, velocity)` in a kernel: the velocity between the places that touch, along n too, with
+    what `contact_of` and `velocities_of` give."""
+    count, owners = len(slots.particles), tuple(g for g, own in enumerate(slots.bodies) for _ in own)
+
+    @func
+    def slip_rate(n, share, arms, velocity):
+        rate = 0.0 * n
+        for p in static(range(count)):
+            rate += share[p] * velocity[p]
+        for i in static(range(len(owners))):
+            at = count + 2 * owners[i]
+            rate += arms[i][0] * (velocity[at] + cross(velocity[at + 1], arms[i][1]))
+        return rate
+
+    return slip_rate

@@ -25,12 +25,12 @@ from sim.constraints.contact.surface import impact_struct, surface_struct
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct
 from sim.constraints.slots.bodies import body_struct, slot_struct
-from sim.constraints.slots.linearization import movers_of, row_functions, rows_of
+from sim.constraints.slots.linearization import movers_of, row_functions, rows_of, velocities_of
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.embedding import fields_at
 from sim.core.lang.frontend.builtins import sqrt, static, tid
 from sim.core.lang.frontend.function import func
-from sim.core.lang.library.vector import length, spatial_bottom, spatial_top
+from sim.core.lang.library.vector import length
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, quaternion, vector
 from sim.core.runtime.arrays.array import array, array2d
@@ -64,6 +64,23 @@ def time_of_impact(start, end, faster):
     return s
 
 
+@func
+def approach_of(start, end, rate, dt):
+    """Of the predicted step of C, see above: its acceleration a, the root s, and how fast it approaches zero there.
+
+    rate: dC/dt of the velocities before the step.
+    """
+    mean = (end - start) / dt
+    a = (mean - rate) / dt
+    s = time_of_impact(start, end, a * (dt * dt))
+    return a, s, -(mean + a * (s - 0.5) * dt)
+
+
+@func
+def resting_speed(gravity, dt):
+    return RESTING * length(gravity) * dt
+
+
 @memoize
 def make_impact(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     """The impacts of contacts `tid()` in a step, from where the points of its movers are, and are predicted to be."""
@@ -72,8 +89,8 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     Surface, Impacts = surface_struct(real), impact_struct(real)
     layout = particle_layout(real)
     particle_type, position, displacement = layout.type(real), layout.position, layout.displacement
-    n_particles, n_bodies = len(slots.particles), len(slots.bodies)
-    movers, gap = movers_of(slots), gap_of(c, slots, real)
+    n_particles = len(slots.particles)
+    movers, velocities, gap = movers_of(slots), velocities_of(slots), gap_of(c, slots, real)
     rows_at, contact, slip = rows_of(c, slots, real), contact_of(c, slots, real), slip_of(slots)
     _, _, product = row_functions(slots)
 
@@ -104,15 +121,9 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
         if gap_1 < 0.0 or gap_1 < FAR * (gap(x_0, begun, placed_k, data_k) - gap_1):
             C_0, G_0 = rows_at(x_0, begun, placed_k, data_k)
             C, _, n, _, _, share, arms = contact(x_1, poses, placed_k, data_k)
-            velocity = [v[p_k[p]] for p in static(range(n_particles))] + [
-                spatial_top(body_qd[b_k[i // 2]]) if i % 2 == 0 else spatial_bottom(body_qd[b_k[i // 2]])
-                for i in static(range(2 * n_bodies))
-            ]
-            mean = (C[0] - C_0[0]) / dt
-            a = (mean - product(G_0[0], velocity)) / dt
-            s = time_of_impact(C_0[0], C[0], a * (dt * dt))
-            approach = -(mean + a * (s - 0.5) * dt)
-            resting = RESTING * length(gravity[0]) * dt
+            rate = product(G_0[0], velocities(p_k, b_k, v, body_qd))
+            a, s, approach = approach_of(C_0[0], C[0], rate, dt)
+            resting = resting_speed(gravity[0], dt)
             share_of_impact = real(0.0)  # 0 for what rests, 1 for an impact
             if approach > resting:
                 share_of_impact = real(1.0)

@@ -19,18 +19,19 @@ The bound is mu times the whole normal impulse of a step, that of the positions 
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.geometry import contact_of, gap_of, slip_of
+from sim.constraints.contact.geometry import contact_of, gap_of, slip_of, slip_rate_of
 from sim.constraints.contact.surface import impact_struct, surface_struct
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct
 from sim.constraints.slots.bodies import body_struct, slot_struct
-from sim.constraints.slots.linearization import masses_of, movers_of, row_functions
+from sim.constraints.slots.linearization import masses_of, movers_of, row_functions, velocities_of
 from sim.constraints.slots.pattern import Slots
 from sim.constraints.slots.rotations import exponential
 from sim.core.lang.embedding import fields_at
 from sim.core.lang.frontend.builtins import sqrt, static, tid
 from sim.core.lang.frontend.function import Function, func
-from sim.core.lang.library.vector import cross, dot, outer, spatial_bottom, spatial_top
+from sim.core.lang.library.static import scalar_type
+from sim.core.lang.library.vector import cross, dot, outer
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, matrix, quaternion, vector
 from sim.core.runtime.arrays.array import array, array2d
@@ -89,20 +90,38 @@ def _coulomb_vjp(K, b, most, x, ct):
     return -outer(by_b, x), by_b, by_most
 
 
+@func
+def along_both(T, u):
+    """The part of a vector along two directions."""
+    return vector(2, scalar_type(u))(dot(T[0], u), dot(T[1], u))
+
+
+@memoize
+def mobility_of(slots: Slots, real: Scalar) -> Function:
+    """`mobility(E, masses, inertias)` in a kernel: K = E W E^T (2, 2), how unit forces along two directions move the
+    place where they act."""
+    _, response, product = row_functions(slots)
+    mat22 = matrix((2, 2), real)
+
+    @func
+    def mobility(E, masses, inertias):
+        M = [response(E[i], masses, inertias) for i in static(range(2))]
+        mixed = product(E[0], M[1])
+        return mat22(product(E[0], M[0]), mixed, mixed, product(E[1], M[1]))
+
+    return mobility
+
+
 @memoize
 def friction_of(slots: Slots, real: Scalar) -> Function:
     """`friction(T, E, masses, inertias, multiplier, u, most)` in a kernel: the multiplier (2,) along the directions T
     after friction, at most `most`, has worked against a slip u; multiplier (3,): that before, in the world."""
-    _, response, product = row_functions(slots)
-    vec2, mat22 = vector(2, real), matrix((2, 2), real)
+    mobility = mobility_of(slots, real)
 
     @func
     def friction(T, E, masses, inertias, multiplier, u, most):
-        M = [response(E[i], masses, inertias) for i in static(range(2))]
-        mixed = product(E[0], M[1])
-        K = mat22(product(E[0], M[0]), mixed, mixed, product(E[1], M[1]))
-        before = vec2(dot(T[0], multiplier), dot(T[1], multiplier))
-        return coulomb(K, K @ before - vec2(dot(T[0], u), dot(T[1], u)), most)
+        K = mobility(E, masses, inertias)
+        return coulomb(K, K @ along_both(T, multiplier) - along_both(T, u), most)
 
     return friction
 
@@ -159,7 +178,7 @@ def make_contact_projection(c: Constraint, slots: Slots, real: Scalar, first: bo
 
     first: the multipliers are zero before; exclusive: see `sim.constraints.projection.make_projection`.
     """
-    vec2, vec3, Quat = vector(2, real), vector(3, real), quaternion(real)
+    vec3, Quat = vector(3, real), quaternion(real)
     Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
     Surface, Impacts = surface_struct(real), impact_struct(real)
     layout = particle_layout(real)
@@ -214,7 +233,7 @@ def make_contact_projection(c: Constraint, slots: Slots, real: Scalar, first: bo
                 u += (dlam * product(E[i], M)) * T[i]
             mu = 0.5 * (surface.friction[k] + surface.other_friction[k])
             x = friction(T, E, masses, inertias, lam_t, u, mu * (lam + dlam))
-            pushed = x - vec2(dot(T[0], lam_t), dot(T[1], lam_t))
+            pushed = x - along_both(T, lam_t)
             force = [
                 dlam * G[i] + pushed[0] * E[0][i] + pushed[1] * E[1][i]
                 for i in static(range(n_particles + 2 * n_bodies))
@@ -237,15 +256,14 @@ def make_rebound(c: Constraint, slots: Slots, real: Scalar, first: bool, exclusi
 
     first: `late` is zero before.
     """
-    vec2, vec3, spatial, Quat = vector(2, real), vector(3, real), vector(6, real), quaternion(real)
+    vec3, spatial, Quat = vector(3, real), vector(6, real), quaternion(real)
     Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
     Surface, Impacts = surface_struct(real), impact_struct(real)
     layout = particle_layout(real)
     particle_type, position = layout.type(real), layout.position
-    on_bodies = tuple(g for g, own in enumerate(slots.bodies) for _ in own)
-    n_particles, n_bodies, n_arms = len(slots.particles), len(slots.bodies), len(on_bodies)
-    movers, masses_at = movers_of(slots), masses_of(slots)
-    contact, friction = contact_of(c, slots, real), friction_of(slots, real)
+    n_particles, n_bodies = len(slots.particles), len(slots.bodies)
+    movers, masses_at, velocities = movers_of(slots), masses_of(slots), velocities_of(slots)
+    contact, slip_rate, friction = contact_of(c, slots, real), slip_rate_of(slots), friction_of(slots, real)
     _, response, product = row_functions(slots)
 
     @kernel(name=f"rebound_{c.name}_{slots.kinds}")
@@ -278,28 +296,19 @@ def make_rebound(c: Constraint, slots: Slots, real: Scalar, first: bool, exclusi
                 fields_at(placing, k),
                 fields_at(data, k),
             )
-            v_p = [v[p_k[p]] for p in static(range(n_particles))]
-            v_b = [spatial_top(body_qd[b_k[g]]) for g in static(range(n_bodies))]
-            omega = [spatial_bottom(body_qd[b_k[g]]) for g in static(range(n_bodies))]
-            velocity = v_p + [v_b[i // 2] if i % 2 == 0 else omega[i // 2] for i in static(range(2 * n_bodies))]
+            velocity = velocities(p_k, b_k, v, body_qd)
             before = real(0.0)
             if not first:
                 before = late[k]
             M = response(G, masses, inertias)
             own = product(G, M)
             dlam = max((impacts.rebound[k] - product(G, velocity)) * dt / own, -(multiplier[k] + before))
-            u = 0.0 * n
-            for p in static(range(n_particles)):
-                u += share[p] * v_p[p]
-            for i in static(range(n_arms)):
-                g = on_bodies[i]
-                u += arms[i][0] * (v_b[g] + cross(omega[g], arms[i][1]))
-            u = dt * u
+            u = dt * slip_rate(n, share, arms, velocity)
             for i in static(range(2)):
                 u += (dlam * product(E[i], M)) * T[i]
             mu = 0.5 * (surface.friction[k] + surface.other_friction[k])
             x = friction(T, E, masses, inertias, along[k], u, mu * (multiplier[k] + before + dlam))
-            pushed = x - vec2(dot(T[0], along[k]), dot(T[1], along[k]))
+            pushed = x - along_both(T, along[k])
             force = [
                 (dlam * G[i] + pushed[0] * E[0][i] + pushed[1] * E[1][i]) / dt
                 for i in static(range(n_particles + 2 * n_bodies))

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from sim.constraints.base import constraint
 from sim.core.lang.frontend.builtins import abs, sqrt
+from sim.core.lang.frontend.function import func
 from sim.core.lang.library.scalar import clamp
-from sim.core.lang.library.vector import dot, length
+from sim.core.lang.library.vector import dot, length, normalize
 from sim.core.lang.types import vec3
 
 
@@ -24,6 +25,54 @@ from sim.core.lang.types import vec3
 def contact_plane(x, point: vec3, normal: vec3, thickness: float):
     """Height of a point above a plane through `point` with unit `normal`, minus the thickness.  C [m]."""
     return dot(x[0] - point, normal) - thickness
+
+
+UPRIGHT = 1e-3
+"""Tilt below which the deepest place of a rim fades to its centre: that of a cylinder which stands is all of it."""
+
+
+@func
+def lowered(tilt):
+    """How far a rim of radius 1 reaches below its centre, and the derivative, by the sine of its tilt: the sine itself,
+    and smooth through 0, where its own slope jumps."""
+    u = tilt / UPRIGHT
+    if u < 1.0:
+        return UPRIGHT * u * u * (2.0 - u), u * (4.0 - 3.0 * u)
+    return tilt, 0.0 * tilt + 1.0
+
+
+@constraint(
+    points=2,
+    internal=False,
+    unilateral=True,
+    units={"point": "m", "radius": "m"},
+    added_by="add_ground_plane",
+)
+def contact_rim(x, point: vec3, normal: vec3, radius: float):
+    """Height of the lowest place of a cylinder's rim above a plane; its centre, and that of the other rim.  C [m]."""
+    across = across_axis(x, normal)
+    square, low = dot(across, across), 0.0 * radius
+    if square > 0.0:
+        low, _ = lowered(sqrt(square))
+    return dot(x[0] - point, normal) - radius * low
+
+
+@contact_rim.touched_at
+def _lowest(x, point: vec3, normal: vec3, radius: float):
+    across = across_axis(x, normal)
+    square, place = dot(across, across), x[0]
+    if square > 0.0:
+        tilt = sqrt(square)
+        _, slope = lowered(tilt)
+        place -= (radius * slope / tilt) * across
+    return place
+
+
+@func
+def across_axis(x, normal):
+    """The part of a normal across the axis of a cylinder."""
+    axis = normalize(x[0] - x[1])
+    return normal - dot(normal, axis) * axis
 
 
 @constraint(

@@ -18,21 +18,21 @@ are compared with.
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.geometry import contact_of, slip_of
-from sim.constraints.contact.impact import RESTING, time_of_impact
-from sim.constraints.contact.projection import inverted
+from sim.constraints.contact.geometry import contact_of, gap_of, slip_of, slip_rate_of
+from sim.constraints.contact.impact import approach_of, resting_speed
+from sim.constraints.contact.projection import along_both, inverted, mobility_of
 from sim.constraints.contact.surface import impact_struct, surface_struct
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct
-from sim.constraints.slots.bodies import body_struct, matrix_in_world, slot_struct
-from sim.constraints.slots.linearization import row_functions, rows_of
+from sim.constraints.slots.bodies import body_struct, slot_struct
+from sim.constraints.slots.linearization import masses_of, movers_of, row_functions, rows_of, velocities_of
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.embedding import fields_at
 from sim.core.lang.frontend.builtins import abs, static, tid
-from sim.core.lang.frontend.function import func
-from sim.core.lang.library.vector import cross, dot, length, spatial_bottom, spatial_top
+from sim.core.lang.frontend.function import Function, func
+from sim.core.lang.library.vector import length
 from sim.core.lang.memoize import memoize
-from sim.core.lang.types import Scalar, matrix, quaternion, vector
+from sim.core.lang.types import Scalar, quaternion, vector
 from sim.core.runtime.arrays.array import array, array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 
@@ -52,6 +52,20 @@ def near(a, b, scale):
 
 
 @memoize
+def stopping_of(slots: Slots, real: Scalar) -> Function:
+    """`stopping(T, E, masses, inertias, multiplier, u)` in a kernel: the length of the multiplier of friction that
+    would stop the slip u; multiplier (3,): that before."""
+    mobility = mobility_of(slots, real)
+
+    @func
+    def stopping(T, E, masses, inertias, multiplier, u):
+        K = mobility(E, masses, inertias)
+        return length(along_both(T, multiplier) - inverted(K, real(0.0)) @ along_both(T, u))
+
+    return stopping
+
+
+@memoize
 def make_foresight(c: Constraint, slots: Slots, real: Scalar, rough: bool) -> Kernel:
     """What the predicted step says of one-sided constraints `tid()`: how far C comes in it, the time of an impact (-1:
     none), what kind of impact, and which of its branches are near a switch.
@@ -63,8 +77,8 @@ def make_foresight(c: Constraint, slots: Slots, real: Scalar, rough: bool) -> Ke
     Surface = surface_struct(real)
     layout = particle_layout(real)
     particle_type, position = layout.type(real), layout.position
-    particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
-    n_particles, n_bodies = len(particles), len(owners)
+    n_particles = len(slots.particles)
+    movers, velocities = movers_of(slots), velocities_of(slots)
     rows_at, (_, _, product) = rows_of(c, slots, real), row_functions(slots)
 
     @kernel(name=f"foresee_{c.name}_{slots.kinds}")
@@ -88,27 +102,18 @@ def make_foresight(c: Constraint, slots: Slots, real: Scalar, rough: bool) -> Ke
         switching: array[int],
     ):
         k = tid()
-        p_k = [points[k, j] for j in static(particles)]
-        b_k = [points[k, j] for j in static(owners)]
+        p_k, b_k, of_p, begun, _, _, poses = movers(k, points, bodies, particle, dx, turn)
         placed_k, data_k = fields_at(placing, k), fields_at(data, k)
-        begun = [(bodies.x[b_k[g]], bodies.q[b_k[g]]) for g in static(range(n_bodies))]
-        poses = [(begun[g][0] + dx[b_k[g]], turn[b_k[g]] * begun[g][1]) for g in static(range(n_bodies))]
         x_0 = [x_ref[p_k[p]] for p in static(range(n_particles))]
-        x = [position(particle[p_k[p]]) for p in static(range(n_particles))]
+        x = [position(of_p[p]) for p in static(range(n_particles))]
         C_0, G_0 = rows_at(x_0, begun, placed_k, data_k)
         C, _ = rows_at(x, poses, placed_k, data_k)
         come = abs(C[0] - C_0[0])
         at, what, found = real(-1.0), 0, 0
         if rough:
-            velocity = [v[p_k[p]] for p in static(range(n_particles))] + [
-                spatial_top(body_qd[b_k[i // 2]]) if i % 2 == 0 else spatial_bottom(body_qd[b_k[i // 2]])
-                for i in static(range(2 * n_bodies))
-            ]
-            mean = (C[0] - C_0[0]) / dt
-            a = (mean - product(G_0[0], velocity)) / dt
-            s = time_of_impact(C_0[0], C[0], a * (dt * dt))
-            approach = -(mean + a * (s - 0.5) * dt)
-            resting = RESTING * length(gravity[0]) * dt
+            rate = product(G_0[0], velocities(p_k, b_k, v, body_qd))
+            a, s, approach = approach_of(C_0[0], C[0], rate, dt)
+            resting = resting_speed(gravity[0], dt)
             if resting > 0.0 and (near(approach, resting, resting) or near(approach, 2.0 * resting, 2.0 * resting)):
                 found = found | static(THRESHOLD)
             if approach > resting:
@@ -132,15 +137,15 @@ def make_look(c: Constraint, slots: Slots, real: Scalar, rough: bool) -> Kernel:
 
     done: how many sweeps there were before.  rounding [of C]: below it C is not known.
     """
-    vec2, vec3, Quat = vector(2, real), vector(3, real), quaternion(real)
+    vec3, Quat = vector(3, real), quaternion(real)
     Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
-    Surface, Impacts, mat22 = surface_struct(real), impact_struct(real), matrix((2, 2), real)
+    Surface, Impacts = surface_struct(real), impact_struct(real)
     layout = particle_layout(real)
     particle_type, position, displacement = layout.type(real), layout.position, layout.displacement
-    particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
-    n_particles, n_bodies = len(particles), len(owners)
+    n_particles = len(slots.particles)
+    movers, masses_at = movers_of(slots), masses_of(slots)
     contact = contact_of(c, slots, real) if rough else rows_of(c, slots, real)
-    slip, (_, response, product) = slip_of(slots), row_functions(slots)
+    slip, stopping_at, (_, response, product) = slip_of(slots), stopping_of(slots, real), row_functions(slots)
 
     @kernel(name=f"look_{c.name}_{slots.kinds}{'_friction' if rough else ''}")
     def look(
@@ -167,16 +172,8 @@ def make_look(c: Constraint, slots: Slots, real: Scalar, rough: bool) -> Kernel:
         switching: array[int],
     ):
         k = start + tid()
-        p_k = [points[k, j] for j in static(particles)]
-        b_k = [points[k, j] for j in static(owners)]
-        of_p = [particle[p_k[p]] for p in static(range(n_particles))]
-        begun = [(bodies.x[b_k[g]], bodies.q[b_k[g]]) for g in static(range(n_bodies))]
-        moved, turns = [dx[b_k[g]] for g in static(range(n_bodies))], [turn[b_k[g]] for g in static(range(n_bodies))]
-        poses = [(begun[g][0] + moved[g], turns[g] * begun[g][1]) for g in static(range(n_bodies))]
-        masses = [w[p_k[p]] for p in static(range(n_particles))] + [
-            bodies.inv_mass[b_k[g]] for g in static(range(n_bodies))
-        ]
-        inertias = [matrix_in_world(poses[g][1], bodies.inv_inertia[b_k[g]]) for g in static(range(n_bodies))]
+        p_k, b_k, of_p, _, moved, turns, poses = movers(k, points, bodies, particle, dx, turn)
+        masses, inertias = masses_at(p_k, b_k, poses, w, bodies)
         x = [position(of_p[p]) for p in static(range(n_particles))]
         lam, target = real(0.0), real(0.0)
         if done > 0:
@@ -201,13 +198,9 @@ def make_look(c: Constraint, slots: Slots, real: Scalar, rough: bool) -> Kernel:
                 lam_t = along[k] if done > 0 else 0.0 * along[k]
                 since = [displacement(of_p[p], x_ref[p_k[p]]) for p in static(range(n_particles))]
                 u = slip(n, share, arms, since, moved, turns) - impacts.before[k]
-                M_t = [response(E[i], masses, inertias) for i in static(range(2))]
-                mixed = product(E[0], M_t[1])
-                K = mat22(product(E[0], M_t[0]), mixed, mixed, product(E[1], M_t[1]))
                 for i in static(range(2)):
                     u += (dlam * product(E[i], M)) * T[i]
-                b = vec2(dot(T[0], u), dot(T[1], u))
-                stopping = length(vec2(dot(T[0], lam_t), dot(T[1], lam_t)) - inverted(K, real(0.0)) @ b)
+                stopping = stopping_at(T, E, masses, inertias, lam_t, u)
                 most = 0.5 * (surface.friction[k] + surface.other_friction[k]) * (lam + dlam)
                 if stopping > most:
                     do = static(SLIPS)
@@ -221,15 +214,15 @@ def make_look(c: Constraint, slots: Slots, real: Scalar, rough: bool) -> Kernel:
 @memoize
 def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     """The same before a sweep over the velocities, of contacts with friction or restitution."""
-    vec2, vec3, spatial, Quat = vector(2, real), vector(3, real), vector(6, real), quaternion(real)
+    vec3, spatial, Quat = vector(3, real), vector(6, real), quaternion(real)
     Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
-    Surface, Impacts, mat22 = surface_struct(real), impact_struct(real), matrix((2, 2), real)
+    Surface, Impacts = surface_struct(real), impact_struct(real)
     layout = particle_layout(real)
     particle_type, position = layout.type(real), layout.position
-    particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
-    on_bodies = tuple(g for g, own in enumerate(slots.bodies) for _ in own)
-    n_particles, n_bodies, n_arms = len(particles), len(owners), len(on_bodies)
-    contact, (_, response, product) = contact_of(c, slots, real), row_functions(slots)
+    n_particles = len(slots.particles)
+    movers, masses_at, velocities = movers_of(slots), masses_of(slots), velocities_of(slots)
+    contact, slip_rate, stopping_at = contact_of(c, slots, real), slip_rate_of(slots), stopping_of(slots, real)
+    _, response, product = row_functions(slots)
 
     @kernel(name=f"look_at_velocities_{c.name}_{slots.kinds}")
     def look(
@@ -258,23 +251,15 @@ def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar) -> Kernel
     ):
         k = start + tid()
         if multiplier[k] > 0.0:
-            p_k = [points[k, j] for j in static(particles)]
-            b_k = [points[k, j] for j in static(owners)]
-            poses = [(bodies.x[b_k[g]] + dx[b_k[g]], turn[b_k[g]] * bodies.q[b_k[g]]) for g in static(range(n_bodies))]
-            masses = [w[p_k[p]] for p in static(range(n_particles))] + [
-                bodies.inv_mass[b_k[g]] for g in static(range(n_bodies))
-            ]
-            inertias = [matrix_in_world(poses[g][1], bodies.inv_inertia[b_k[g]]) for g in static(range(n_bodies))]
+            p_k, b_k, of_p, _, _, _, poses = movers(k, points, bodies, particle, dx, turn)
+            masses, inertias = masses_at(p_k, b_k, poses, w, bodies)
             _, G, n, T, E, share, arms = contact(
-                [position(particle[p_k[p]]) for p in static(range(n_particles))],
+                [position(of_p[p]) for p in static(range(n_particles))],
                 poses,
                 fields_at(placing, k),
                 fields_at(data, k),
             )
-            v_p = [v[p_k[p]] for p in static(range(n_particles))]
-            v_b = [spatial_top(body_qd[b_k[g]]) for g in static(range(n_bodies))]
-            omega = [spatial_bottom(body_qd[b_k[g]]) for g in static(range(n_bodies))]
-            velocity = v_p + [v_b[i // 2] if i % 2 == 0 else omega[i // 2] for i in static(range(2 * n_bodies))]
+            velocity = velocities(p_k, b_k, v, body_qd)
             total = multiplier[k]
             if done > 0:
                 total += late[k]
@@ -284,20 +269,10 @@ def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar) -> Kernel
             total += dlam
             if abs(total) * own <= NEAR * travel[k] + rounding:
                 switching[k] = switching[k] | static(CLOSING)
-            u = 0.0 * n
-            for p in static(range(n_particles)):
-                u += share[p] * v_p[p]
-            for i in static(range(n_arms)):
-                g = on_bodies[i]
-                u += arms[i][0] * (v_b[g] + cross(omega[g], arms[i][1]))
-            u = dt * u
+            u = dt * slip_rate(n, share, arms, velocity)
             for i in static(range(2)):
                 u += (dlam * product(E[i], M)) * T[i]
-            M_t = [response(E[i], masses, inertias) for i in static(range(2))]
-            mixed = product(E[0], M_t[1])
-            K = mat22(product(E[0], M_t[0]), mixed, mixed, product(E[1], M_t[1]))
-            b = vec2(dot(T[0], u), dot(T[1], u))
-            stopping = length(vec2(dot(T[0], along[k]), dot(T[1], along[k])) - inverted(K, real(0.0)) @ b)
+            stopping = stopping_at(T, E, masses, inertias, along[k], u)
             most = 0.5 * (surface.friction[k] + surface.other_friction[k]) * total
             if stopping > most:
                 does[k] = static(SLIPS)
@@ -314,9 +289,8 @@ def make_gap(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
     layout = particle_layout(real)
     particle_type, position = layout.type(real), layout.position
-    particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
-    n_bodies = len(owners)
-    rows_at = rows_of(c, slots, real)
+    n_particles = len(slots.particles)
+    movers, gap_at = movers_of(slots), gap_of(c, slots, real)
 
     @kernel(name=f"gap_{c.name}_{slots.kinds}")
     def find_gap(
@@ -330,11 +304,9 @@ def make_gap(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
         gap: array[real],
     ):
         k = tid()
-        b_k = [points[k, j] for j in static(owners)]
-        poses = [(bodies.x[b_k[g]] + dx[b_k[g]], turn[b_k[g]] * bodies.q[b_k[g]]) for g in static(range(n_bodies))]
-        x = [position(particle[points[k, j]]) for j in static(particles)]
-        C, _ = rows_at(x, poses, fields_at(placing, k), fields_at(data, k))
-        gap[k] = C[0]
+        _, _, of_p, _, _, _, poses = movers(k, points, bodies, particle, dx, turn)
+        x = [position(of_p[p]) for p in static(range(n_particles))]
+        gap[k] = gap_at(x, poses, fields_at(placing, k), fields_at(data, k))
 
     return find_gap
 
@@ -347,9 +319,9 @@ def make_touched(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
     layout = particle_layout(real)
     particle_type, position = layout.type(real), layout.position
-    particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
+    particles, n_particles = slots.particles, len(slots.particles)
     on_bodies = tuple((j, g) for g, own in enumerate(slots.bodies) for j in own)
-    n_bodies, contact = len(owners), contact_of(c, slots, real)
+    movers, contact = movers_of(slots), contact_of(c, slots, real)
     first = 1 if c.frames else 0
     at_particle = particles.index(first) if first in particles else -1
     at_arm = next((i for i, (j, _) in enumerate(on_bodies) if j == first or c.points == 2), 0)
@@ -375,9 +347,8 @@ def make_touched(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
         friction: array[vec3],
     ):
         k = tid()
-        b_k = [points[k, j] for j in static(owners)]
-        poses = [(bodies.x[b_k[g]] + dx[b_k[g]], turn[b_k[g]] * bodies.q[b_k[g]]) for g in static(range(n_bodies))]
-        x = [position(particle[points[k, j]]) for j in static(particles)]
+        _, _, of_p, _, _, _, poses = movers(k, points, bodies, particle, dx, turn)
+        x = [position(of_p[p]) for p in static(range(n_particles))]
         data_k = fields_at(data, k)
         _, _, n, _, _, _, arms = contact(x, poses, fields_at(placing, k), data_k)
         if at_particle >= 0:

@@ -109,6 +109,11 @@ class BranchedConstraint(Constraint):
         each = (real,) * len(self.gives)
         return [points, tuple(own), self.parameters["inner"].type(real), each, each, real]
 
+    @property
+    def branching(self) -> tuple[int, ...]:
+        """The rows that have branches."""
+        return _branching(self.own)
+
     def evolution_types(self, real: Scalar) -> list[Any]:
         points, *parameters = self.argument_types(real)
         return [points, points, *parameters, real]

@@ -15,7 +15,7 @@ from sim.core.lang.embedding import fields_at, value_and_grad
 from sim.core.lang.frontend.builtins import static
 from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.library.quaternion import quat_rotate, quat_rotate_inv, quat_to_matrix
-from sim.core.lang.library.vector import cross, dot
+from sim.core.lang.library.vector import cross, dot, spatial_bottom, spatial_top
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, transformation
 
@@ -179,6 +179,22 @@ def masses_of(slots: Slots) -> Function:
         return inverse, [matrix_in_world(poses[g][1], bodies.inv_inertia[b_k[g]]) for g in static(range(n_bodies))]
 
     return masses
+
+
+@memoize
+def velocities_of(slots: Slots) -> Function:
+    """`velocities(p_k, b_k, v, body_qd)` in a kernel, over the movers: of particles, and of each body that of its
+    centre of mass and its angular velocity."""
+    n_particles, n_bodies = len(slots.particles), len(slots.bodies)
+
+    @func
+    def velocities(p_k, b_k, v, body_qd):
+        return [v[p_k[p]] for p in static(range(n_particles))] + [
+            spatial_top(body_qd[b_k[i // 2]]) if i % 2 == 0 else spatial_bottom(body_qd[b_k[i // 2]])
+            for i in static(range(2 * n_bodies))
+        ]
+
+    return velocities
 
 
 @func

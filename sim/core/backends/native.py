@@ -95,17 +95,11 @@ loop:
   store TYPE 0.0, ptr %b
   %next = add nsw i64 %k, 1
   %more = icmp slt i64 %next, %end
-  br i1 %more, label %loop, label %done, !llvm.loop !0
+  br i1 %more, label %loop, label %done
 done:
   ret void
 }
 """
-
-_IN_VECTORS = '''
-!0 = distinct !{!0, !1}
-!1 = !{!"llvm.loop.vectorize.enable", i1 true}
-'''
-"""What asks for vectors in a loop: the toolchain itself looks for none."""
 
 _POOL = """
 ; what a thread takes: the next part of its own share of the row, else of another's.  A word is (number of the row,
@@ -347,7 +341,6 @@ _TEXT = (
     + _pool_text()
     + _GIVE.replace("NAME", "give32").replace("TYPE", "float")
     + _GIVE.replace("NAME", "give64").replace("TYPE", "double")
-    + _IN_VECTORS
 )
 _NAMES = ("walk", "walk_together", "work", "copy", "clear", "give32", "give64")
 
@@ -360,7 +353,7 @@ class Native:
     """
 
     def __init__(self) -> None:
-        self._engine, self.address = load_functions(_TEXT, _NAMES)
+        self._engine, self.address = load_functions(_TEXT, _NAMES, straight=True)
         word = ctypes.c_int64
         self.walk: Any = ctypes.CFUNCTYPE(None, word, word)(self.address["walk"])
         self.walk_together: Any = ctypes.CFUNCTYPE(None, word, word, word)(self.address["walk_together"])

@@ -123,7 +123,7 @@ def _reach(problem: Problem, time: float) -> float:
 
 def _absolute(problem: Problem, name: str) -> bool:
     """Whether places count, and not only displacements or velocities; and whether no parameter moves them."""
-    moved = any(b.path.rpartition(".")[2] == "position" for p in problem.sought for b in p.bindings)
+    moved = any(b.path.rpartition(".")[2] in ("position", "rotation") for p in problem.sought for b in p.bindings)
     own = matches(problem.terms, name)
     return not moved and (not own or any(term.compare == "position" for term in own))
 

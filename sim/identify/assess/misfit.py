@@ -66,7 +66,8 @@ def misfits(problem: Problem, simulations: Mapping[str, Simulation]) -> list[Mis
             used = part.weight > 0
             square = np.where(used, np.sum((part.values * part.noise) ** 2, axis=2), np.nan)
             own = part.observation_noise**2 * (1 + (part.reference >= 0))
-            noise = part.noise * float(np.sqrt(np.mean(own[used])))
+            units = np.broadcast_to(part.noise, part.values.shape[1:])
+            noise = float(np.sqrt(np.mean((own[..., None] * units**2)[used])))
             times = e.schedule.times[part.frames]
             roots = _root(square), _root(square, 0), _root(square, 1)
             colour = whiteness(part, e.schedule.fps)

@@ -63,18 +63,37 @@ class Rehearsal:
         return f"Rehearsal({self.takes} takes; coverage of 95 % intervals: {shown})"
 
 
+Lying = Callable[[Experiment, np.random.Generator], Alignment | None]
+"""Draws how the recording of an experiment lies; None: in the clock and the axes of the simulation."""
+
+
+def somewhere(e: Experiment, rng: np.random.Generator) -> Alignment | None:
+    """How a recording may lie: its clock within half of what is sought, its axes by some degrees and a part of the size
+    of what is seen."""
+    if e.registration is None:
+        return None
+    time = rng.uniform(-0.5, 0.5) * e.registration.time
+    if not e.registration.frame:
+        return Alignment(time)
+    seen = np.concatenate([t.positions[t.seen] for t in e.targets.values()])
+    size = float(np.linalg.norm(seen.std(axis=0)))
+    return Alignment(time, rng.normal(scale=0.05, size=3), rng.normal(scale=0.05 * size, size=3))
+
+
 def rehearse(
     problem: Problem,
     truth: np.ndarray | None = None,
     takes: int = 50,
     seed: int = 0,
     progress: Callable[[int, int], None] = lambda done, takes: None,
+    lying: Lying = somewhere,
+    begin: np.ndarray | None = None,
 ) -> Rehearsal:
     """Fit `takes` recordings that the problem makes at coordinates `truth` (n,) (default: its start).
 
     Recordings show the markers in the frames in which those of the problem do, with independent normal noise of their
-    standard deviation, and lie at random within what their `align` seeks.  Every fit begins at the truth: what it finds
-    is the optimum nearby; whether a search gets there from afar is another question (several starts).
+    standard deviation, and lie in time and space as `lying` draws it.  Every fit begins at `begin` (n,) (default: the
+    truth, where what is found is the optimum nearby; whether a search gets there from afar is another question).
     Raises ValueError where nothing is compared with recordings, or the simulation breaks down at the truth.
     """
     x = problem.start if truth is None else np.asarray(truth, np.float64)
@@ -87,10 +106,10 @@ def rehearse(
     rng = np.random.default_rng(seed)
     estimates, errors, failed = [], [], 0
     for k in range(takes):
-        recorded = {name: _recorded(problem, simulation, rng) for name, simulation in made.items()}
+        recorded = {name: _recorded(problem, simulation, rng, lying) for name, simulation in made.items()}
         trial = replace(problem, experiments=[recorded.get(e.name, e) for e in problem.experiments])
         try:
-            there = least_loss(trial, x)
+            there = least_loss(trial, x if begin is None else begin)
             known = assess(trial, linearise(trial, there))
         except FloatingPointError:
             failed += 1
@@ -103,10 +122,10 @@ def rehearse(
     return Rehearsal(takes, failed, found, deviations, rows)
 
 
-def _recorded(problem: Problem, simulation: Simulation, rng: np.random.Generator) -> Experiment:
+def _recorded(problem: Problem, simulation: Simulation, rng: np.random.Generator, draw: Lying) -> Experiment:
     """An experiment with recordings of a simulation."""
     e = simulation.experiment
-    lying = _lying(e, rng)
+    lying = draw(e, rng)
     targets: Mapping[str, Target] = e.targets
     out = {}
     for name, target in targets.items():
@@ -117,19 +136,6 @@ def _recorded(problem: Problem, simulation: Simulation, rng: np.random.Generator
         first = None if target.start is None else np.where(np.isfinite(target.start), start + noise[0], np.nan)
         out[name] = replace(target, positions=seen, start=first)
     return replace(e, targets=out)
-
-
-def _lying(e: Experiment, rng: np.random.Generator) -> Alignment | None:
-    """How a recording lies: its clock within half of what is sought, its axes by some degrees and a part of the size of
-    what is seen."""
-    if e.registration is None:
-        return None
-    time = rng.uniform(-0.5, 0.5) * e.registration.time
-    if not e.registration.frame:
-        return Alignment(time)
-    seen = np.concatenate([t.positions[t.seen] for t in e.targets.values()])
-    size = float(np.linalg.norm(seen.std(axis=0)))
-    return Alignment(time, rng.normal(scale=0.05, size=3), rng.normal(scale=0.05 * size, size=3))
 
 
 def _recovery(problem: Problem, x: np.ndarray, found: np.ndarray, deviations: np.ndarray, i: int) -> Recovery:

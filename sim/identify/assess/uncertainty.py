@@ -81,11 +81,11 @@ class Uncertainty:
 
 
 def estimate(
-    problem: Problem, x: np.ndarray, at_x: Mapping[str, Simulation], numbers: Numbers | None = None
+    problem: Problem, x: np.ndarray, at_x: Mapping[str, Simulation] | None = None, numbers: Numbers | None = None
 ) -> Uncertainty | str:
-    """Standard errors at the optimum x (n,); at_x: all experiments there; numbers: what else to know the errors of.
+    """Standard errors at the optimum x (n,), or a sentence that says why there are none.
 
-    A sentence that says why, where there are none.
+    at_x: all experiments there, if they have been simulated; numbers: what else to know the errors of.
     """
     if not any(term.compares_recordings for term in trajectory_terms(problem.terms)):
         return "no standard errors: no term of the loss compares with a recording"

@@ -96,18 +96,29 @@ class Target:
     """Where markers were seen, sampled at the frames of the experiment.
 
     positions: (frames, markers, 3) float64 [m]; NaN in all three components where a marker was not seen.
-    noise: standard deviation of one coordinate [m].
+    noise: standard deviation [m] of one coordinate, of each axis (3,), or of each marker and axis (markers, 3).
     start: (markers, 3), where they were at t = 0, NaN if not seen then.
     """
 
     positions: np.ndarray
-    noise: float
+    noise: float | np.ndarray
     start: np.ndarray | None = None
 
     @property
     def seen(self) -> np.ndarray:
         """(frames, markers) bool."""
         return np.isfinite(self.positions[..., 0])
+
+    @property
+    def deviations(self) -> np.ndarray:
+        """The noise of each marker and axis, (markers, 3) [m]."""
+        found: np.ndarray = np.broadcast_to(self.noise, self.positions.shape[1:])
+        return found
+
+    @property
+    def typical_noise(self) -> float:
+        """Root mean square of all of them [m]."""
+        return float(np.sqrt(np.mean(self.deviations**2)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +127,8 @@ class Experiment:
 
     fit: whether the loss counts it.  settings: material path -> value that differs from the model's, in the shape of
     the array.  targets, angles: name of the markers -> recording of them, or of the angle of their line.
-    registration: what is not known of how the targets lie in time and space.
+    registration: what is not known of how the targets lie in time and space.  relaxed: whether it begins at rest under
+    the loads, and not where the model has its points.
     """
 
     name: str
@@ -126,6 +138,7 @@ class Experiment:
     targets: Mapping[str, Target] = field(default_factory=dict)
     angles: Mapping[str, AngleTarget] = field(default_factory=dict)
     registration: Registration | None = None
+    relaxed: bool = False
 
     def __repr__(self) -> str:
         seen = [f"{name} ({t.positions.shape[1]} markers)" for name, t in self.targets.items()]
@@ -168,6 +181,6 @@ def group_by_rollout(experiments: Sequence[Experiment], own: bool) -> list[list[
     groups: dict[object, list[Experiment]] = {}
     for experiment in experiments:
         settings = tuple(sorted((path, value.tobytes()) for path, value in experiment.settings.items()))
-        key = experiment.name if own else (experiment.schedule, settings)
+        key = experiment.name if own else (experiment.schedule, experiment.relaxed, settings)
         groups.setdefault(key, []).append(experiment)
     return list(groups.values())

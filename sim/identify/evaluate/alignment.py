@@ -69,7 +69,7 @@ class InnerProblem:
         reach, fps = self.registration.time, self.schedule.fps
         whole = int(reach * fps + 1e-6)  # an oscillation fits itself a period later as well
         found = min((self._framed(k / fps) for k in range(-whole, whole + 1)), key=self.loss)
-        if any(np.isfinite(part.term.huber) for part, _ in self.parts):
+        if not self._closed:
             return self._descend(found)
         before: tuple[float, float] | None = None
         for _ in range(MOST if reach else 0):
@@ -88,6 +88,12 @@ class InnerProblem:
         return sum(weight * r.loss for (_, weight), r in zip(self.parts, self.residuals(found), strict=True))
 
     # ------------------------------------------------------------------------------------------ inside
+    @property
+    def _closed(self) -> bool:
+        """Whether the frame has a closed form: all residuals count as squares, alike along all axes."""
+        alike = all(np.ptp(part.noise, axis=1).max() == 0.0 for part, _ in self.parts)
+        return all(np.isinf(part.term.huber) for part, _ in self.parts) and (alike or not self.registration.frame)
+
     def _by_time(self, found: Alignment) -> tuple[float, float]:
         """Half of the first and second derivative of the loss by the offset, the frame following."""
         A, g = self._normal(found)
@@ -132,7 +138,7 @@ class InnerProblem:
         pairs = []  # of what is recorded: its weight, what it is, and what it is in the simulation; is it a place?
         for (part, weight), (seen, _) in zip(self.parts, self.seen(Alignment(time)), strict=True):
             place = part.term.compare == "position"
-            factor = weight * part.weight.numpy() / part.noise**2
+            factor = weight * part.weight.numpy() / part.noise[:, 0] ** 2
             pairs.append((factor, part.wanted.numpy() - c * place, part.difference(seen) - c * place, place))
         places = [(w, y, x) for w, y, x, place in pairs if place]
         total = sum(float(w.sum()) for w, _, _ in places) or 1.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from sim.model.sites import point_positions
 from sim.rollout import AdjointGrowth, Checkpointed, StoreAll, Trajectory, rollout
 from sim.rollout.budget import gradient_bytes
 from sim.rollout.trajectory import Plan
-from sim.solvers import ContactCount, ContactWatch, Solver, Touched, leave_to_others
+from sim.solvers import ContactCount, ContactWatch, RestSolver, Solver, Touched, leave_to_others
 
 Prepared = dict[tuple[str, str], PreparedTerm]
 """Terms made ready, by their names and those of experiments."""
@@ -45,12 +46,23 @@ class ContactLook:
     frames: Sequence[Touched]
 
 
+class Onlooker(Protocol):
+    """Watches the experiments of a search: `saw` is given them where `wants` says so."""
+
+    def wants(self) -> bool:
+        """Whether the next ones should be copied."""
+
+    def saw(self, simulations: Sequence[Simulation]) -> None:
+        """Experiments that share a rollout, as they move now."""
+
+
 @dataclass(eq=False)
 class Evaluator:
     """Computes losses at coordinates of `space`, and what they are made of at physical values of the parameters.
 
-    prepared: terms that are ready, None: they are made ready anew for every call.  growth: of the gradients that were
-    computed, by the first experiment of each rollout.
+    rest: finds where experiments begin that are `relaxed`.  prepared: terms that are ready, None: they are made ready
+    anew for every call.  growth: of the gradients that were computed, by the first experiment of each rollout.
+    onlooker: is shown what is simulated.
     """
 
     model: Model
@@ -61,7 +73,9 @@ class Evaluator:
     parameters: Sequence[Parameter]
     terms: Sequence[Term]
     space: ParameterSpace
+    rest: RestSolver | None = None
     prepared: Prepared | None = None
+    onlooker: Onlooker | None = None
     materials: MaterialValues = field(init=False)
     growth: dict[str, AdjointGrowth] = field(init=False, default_factory=dict)
 
@@ -78,23 +92,37 @@ class Evaluator:
         """Experiments that can share a rollout."""
         return group_by_rollout(experiments, own=any(p.experiments for p in self.parameters))
 
-    def rollout(self, schedule: TimeGrid) -> Trajectory:
-        """The motion of the model with the values that it has now."""
+    def begin(self, experiment: Experiment) -> State:
+        """Where an experiment begins with the values that the model has now."""
+        if not experiment.relaxed:
+            return self.model.state()
+        assert self.rest is not None, "a problem with relaxed experiments has what finds their start"
+        return self.rest.state()
+
+    def rollout(self, experiment: Experiment) -> tuple[State, Trajectory]:
+        """Start and motion of the model with the values that it has now."""
+        schedule, state = experiment.schedule, self.begin(experiment)
         leave_to_others(self.solver, schedule.dt)  # to the report of a run, at the values that were found
-        state, every = self.model.state(), schedule.substeps
-        return rollout(self.solver, state, schedule.steps, schedule.dt, frame_every=every, strategy=self.strategy)
+        every, strategy = schedule.substeps, self.strategy
+        made = rollout(self.solver, state, schedule.steps, schedule.dt, frame_every=every, strategy=strategy)
+        return state, made
 
     def simulate(self, values: Values, experiments: Sequence[Experiment]) -> dict[str, Simulation]:
         """Experiments by name."""
-        out = {}
+        out: dict[str, Simulation] = {}
         with self.materials.kept():
             for group in self.groups(experiments):
                 self.materials.write(group[0], values)
-                made = self.rollout(group[0].schedule)
-                for e in group:
-                    frames, start = self._seen(made), self._seen(self.model)
-                    out[e.name] = Simulation(e, e.schedule.times, frames[0], start[0], frames[1], start[1])
+                found = self._simulations(group, *self.rollout(group[0]))
+                out |= {e.name: simulation for e, simulation in zip(group, found, strict=True)}
+                if self.onlooker is not None and self.onlooker.wants():
+                    self.onlooker.saw(found)
         return {e.name: out[e.name] for e in experiments}
+
+    def _simulations(self, group: Sequence[Experiment], begin: State, made: Trajectory) -> list[Simulation]:
+        """Experiments that share a rollout."""
+        frames, start = self._seen(made), self._seen(begin)
+        return [Simulation(e, e.schedule.times, frames[0], start[0], frames[1], start[1]) for e in group]
 
     def states(self, values: Values, experiments: Sequence[Experiment], count: int) -> Iterator[tuple[float, State]]:
         """The length of a step [s], and the state after it, at `count` times of every experiment, the end among them;
@@ -102,7 +130,7 @@ class Evaluator:
         with self.materials.kept():
             for group in self.groups(experiments):
                 self.materials.write(group[0], values)
-                schedule, state, done = group[0].schedule, self.model.state(), 0
+                schedule, state, done = group[0].schedule, self.begin(group[0]), 0
                 leave_to_others(self.solver, schedule.dt)
                 for end in sorted({max(1, schedule.steps * (k + 1) // count) for k in range(count)}):
                     state = rollout(self.solver, state, end - done, schedule.dt).final
@@ -113,7 +141,7 @@ class Evaluator:
         """Where all points (n, 3) [m] are at the start of an experiment; nothing is simulated."""
         with self.materials.kept():
             self.materials.write(experiment, values)
-            return self._points(self.model.state()).numpy().astype(np.float64)
+            return self._points(self.begin(experiment)).numpy().astype(np.float64)
 
     @contextmanager
     def holding(self, values: Values, experiment: Experiment) -> Iterator[None]:
@@ -138,7 +166,7 @@ class Evaluator:
                 self.materials.write(group[0], values)
                 pairs = [(t, e) for e in group for t in terms if t.counts(e)]
                 shares = np.array([t.weight / sum(t.counts(other) for other in fitted) for t, _ in pairs])
-                found = self.measure(group[0].schedule, pairs, shares if gradient else None)
+                found = self.measure(group[0], pairs, shares if gradient else None)
                 if gradient:
                     self.materials.add_gradients(group[0], gradients)
                 loss += float(shares @ found)
@@ -157,30 +185,32 @@ class Evaluator:
         return Evaluation(loss, by_coordinates, gradients, in_order, by_experiment, dict(self.growth))
 
     def measure(
-        self, schedule: TimeGrid, pairs: Sequence[tuple[TrajectoryTerm, Experiment]], shares: np.ndarray | None
+        self, experiment: Experiment, pairs: Sequence[tuple[TrajectoryTerm, Experiment]], shares: np.ndarray | None
     ) -> np.ndarray:
         """The value of each (term, experiment) on one rollout; with `shares`, their weights in the loss, the gradient
         of the weighted sum is left in those of the model."""
         ready = [self.prepare(term, experiment) for term, experiment in pairs]
         out = zeros(len(pairs), float64, self.model.device, requires_grad=shares is not None)
 
-        def run() -> Trajectory:
-            made = self.rollout(schedule)
-            q, start = self._points(made), self._points(self.model)
+        def run() -> tuple[State, Trajectory]:
+            begin, made = self.rollout(experiment)
+            q, start = self._points(made), self._points(begin)
             recorded = {
                 e.name: self._as_recorded(e, q, start) for e in {e.name: e for _, e in pairs}.values() if e.registration
             }
             for slot, (prepared, (_, e)) in enumerate(zip(ready, pairs, strict=True)):
                 aligned = isinstance(prepared, PreparedMatch)
                 prepared.launch(recorded.get(e.name, q) if aligned else q, out, slot)
-            return made
+            return begin, made
 
         if shares is None:
-            run()
+            self._look(pairs, *run())
             return out.numpy().copy()
         with self.model.gradients_of(self.materials.bound):
             with Tape() as tape:
-                growth = run().adjoint_growth
+                begin, made = run()
+            self._look(pairs, begin, made)
+            growth = made.adjoint_growth
             growth.quiet = True
             if pairs:
                 self.growth[pairs[0][1].name] = growth
@@ -189,6 +219,10 @@ class Evaluator:
                     material.grad.zero_()
             tape.backward(grads={out: array(shares, dtype=float64, device=self.model.device)})
         return out.numpy().copy()
+
+    def _look(self, pairs: Sequence[tuple[TrajectoryTerm, Experiment]], begin: State, made: Trajectory) -> None:
+        if self.onlooker is not None and pairs and self.onlooker.wants():
+            self.onlooker.saw(self._simulations(list({e.name: e for _, e in pairs}.values()), begin, made))
 
     def prepare(self, term: TrajectoryTerm, experiment: Experiment) -> PreparedTerm:
         """A term made ready for an experiment."""
@@ -278,11 +312,11 @@ class Evaluator:
             prepared.launch(seen if isinstance(prepared, PreparedMatch) else q, out, slot)
         return float(np.array([t.weight for t in terms]) @ out.numpy())
 
-    def _points(self, of: Model | State | Trajectory) -> array:
+    def _points(self, of: State | Trajectory) -> array:
         """Positions of particles and sites."""
         return point_positions(self.model, of.particle_q, of.body_q)
 
-    def _seen(self, of: Model | Trajectory) -> tuple[np.ndarray, np.ndarray]:
+    def _seen(self, of: State | Trajectory) -> tuple[np.ndarray, np.ndarray]:
         """Positions of particles and sites, and poses of bodies."""
         q, body_q = self._points(of), of.body_q
         return q.numpy().astype(np.float64), body_q.numpy().astype(np.float64)
@@ -302,7 +336,7 @@ class Evaluator:
             for group in self.groups(experiments):
                 self.materials.write(group[0], values)
                 schedule, watch = group[0].schedule, ContactWatch(self.solver)
-                a, b = self.model.state(), self.model.state()
+                a, b = self.begin(group[0]), self.model.state()
                 does, frames = [], []
                 for step in range(1, schedule.steps + 1):
                     does.append(watch.step(a, b, schedule.dt))

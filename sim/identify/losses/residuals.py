@@ -17,7 +17,8 @@ class Residuals:
     frames: (frames,) their numbers in the experiment.
     reference: (frames, markers) number of the frame whose observation was subtracted, -1 where none was: two residuals
     that subtract one observation have its noise in common.  observation_noise: that of one observation, where that of a
-    residual is 1.  markers: name of the markers; empty for what is no recording (a prior, a goal).
+    residual is 1.  noise: unit of the values [m], or units (markers, axes).  markers: name of the markers; empty for
+    what is no recording (a prior, a goal).
     """
 
     term: str
@@ -27,7 +28,7 @@ class Residuals:
     frames: np.ndarray
     reference: np.ndarray
     markers: str = ""
-    noise: float = 1.0
+    noise: float | np.ndarray = 1.0
     huber: float = math.inf
     observation_noise: float = 1.0
 

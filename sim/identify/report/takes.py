@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -13,7 +14,8 @@ from sim.identify.losses.terms.base import trajectory_terms
 from sim.identify.problem import Problem
 from sim.identify.report.contacts import contact_layers
 from sim.identify.report.rigid import body_labels, joined, joint_marks, rigid_bodies, solid_shapes
-from sim.io import COLORS, Body, Layer, Recording, Rigid, Scenery, Shape, Take, Tint, body, rigid_layer
+from sim.io import COLORS, Body, Frames, Layer, Recording, Rigid, Scenery, Shape, Take, Tint, body, rigid_layer
+from sim.model import Model
 
 Simulations = Mapping[str, Simulation]
 
@@ -30,8 +32,8 @@ def takes(
     The first frame is the state at t = 0, frame k after it the state at k / fps.  found: the coordinates of `after`;
     contacts: of that, or of the start where nothing was sought.
     """
-    up = _up(problem).tolist()
-    bodies = [_without_inside(b) for b in _drawn(problem)]
+    up = _up(problem.model).tolist()
+    bodies = [_without_inside(b) for b in _drawn(problem.model)]
     tints = _tints(problem, bodies)
     simulated = partial(_simulated, bodies)
     out = []
@@ -39,11 +41,11 @@ def takes(
         first, rigid = before[e.name], _rigid(problem, None, e)
         if after is None:
             last, side = first, ""
-            layers = simulated(*rigid, "simulation", first, "")
+            layers = simulated(*rigid, "simulation", _frames(first), "")
         else:
             last, side = after[e.name], "after"
-            layers = simulated(*rigid, "before", first, "before")
-            layers += simulated(*_rigid(problem, found, e), "after", last, "after", tints)
+            layers = simulated(*rigid, "before", _frames(first), "before")
+            layers += simulated(*_rigid(problem, found, e), "after", _frames(last), "after", tints)
         layers += _sites(problem, last, side)
         for name, target in e.targets.items():
             unseen = np.full((problem.markers[name].count, 3), np.nan)
@@ -58,8 +60,46 @@ def takes(
             if any(other.name == e.name for other in look.experiments):
                 layers += contact_layers(side, look.frames, _size(layers), side)
         times = np.concatenate([[0.0], e.schedule.times]).tolist()
-        out.append(Take(e.name, layers, _shapes(problem, e.settings), times, up))
+        out.append(Take(e.name, layers, _shapes(problem.model, e.settings), times, up))
     return out
+
+
+def motion(model: Model, name: str, frames: Frames) -> Take:
+    """Frames of a model alone, for the player: without recordings."""
+    bodies = [_without_inside(b) for b in _drawn(model)]
+    rigid = rigid_bodies(model) if model.body_count or model.visuals or solid_shapes(model) else []
+    joints = joint_marks(model, rigid) if rigid else None
+    layers = _simulated(bodies, rigid, joints, name, frames, "")
+    return Take(name, layers, _shapes(model, {}), frames.time.tolist(), _up(model).tolist())
+
+
+def at_start(problem: Problem, e: Experiment) -> Take:
+    """Where an experiment begins: nothing is simulated."""
+    frame = Frames(problem.start_positions(e)[None], np.zeros(1), problem.model.body_q.numpy()[None])
+    return motion(problem.model, e.name, frame)
+
+
+def as_seen(problem: Problem, simulation: Simulation) -> Take:
+    """A simulation beside its recording, while a search goes on."""
+    e = simulation.experiment
+    take = motion(problem.model, e.name, _frames(simulation))
+    return replace(take, layers=[*take.layers, *_targets(problem, e)])
+
+
+def _targets(problem: Problem, e: Experiment) -> list[Layer]:
+    """What was recorded of an experiment."""
+    layers = []
+    for name, target in e.targets.items():
+        unseen = np.full((problem.markers[name].count, 3), np.nan)
+        seen = _from_start(unseen if target.start is None else target.start, target.positions)
+        layers.append(Layer(f"target {name}", seen, point_size=7, color=COLORS["target"], trail=True))
+    return layers
+
+
+def _frames(simulation: Simulation) -> Frames:
+    """Of a simulation, the start first."""
+    times = np.concatenate([[0.0], simulation.times])
+    return Frames(_from_start(simulation.start, simulation.positions), times, simulation.poses_from_start)
 
 
 def _size(layers: Sequence[Layer]) -> float:
@@ -108,14 +148,14 @@ def _simulated(
     rigid: list[Rigid],
     joints: Rigid | None,
     name: str,
-    simulation: Simulation,
+    frames: Frames,
     side: str,
     tints: Sequence[Tint] = (),
 ) -> list[Layer]:
     """All that a simulation moves: what deforms, rigid bodies, joints."""
-    layers = [_bodies(bodies, name, simulation, side, tints)] if bodies else []
+    layers = [_bodies(bodies, name, frames, side, tints)] if bodies else []
     look = {"side": side, "opacity": 0.3 if side == "before" else 1.0}
-    poses = simulation.poses_from_start
+    poses = frames.body_q
     if rigid:
         title = f"{name}, bodies" if bodies else name
         layers.append(rigid_layer(title, joined(name, rigid), poses, color=COLORS[side or "after"], **look))
@@ -126,11 +166,11 @@ def _simulated(
     return layers
 
 
-def _bodies(bodies: list[Body], name: str, simulation: Simulation, side: str, tints: Sequence[Tint] = ()) -> Layer:
+def _bodies(bodies: list[Body], name: str, frames: Frames, side: str, tints: Sequence[Tint] = ()) -> Layer:
     """All bodies as one layer: surfaces, links, and dots where there is no surface."""
     counts = [len(b.points) for b in bodies]
     starts = np.cumsum([0, *counts[:-1]])
-    places = [_from_start(b.at(simulation.start), b.at(simulation.positions)) for b in bodies]
+    places = [b.over(frames) for b in bodies]
     triangles = np.concatenate([b.triangles + start for b, start in zip(bodies, starts, strict=True)])
     segments = np.concatenate([b.segments + start for b, start in zip(bodies, starts, strict=True)])
     dots = [
@@ -210,13 +250,13 @@ def scenery(problem: Problem, found: np.ndarray | None = None) -> Scenery:
         e.name: {name: Recording(t.positions, e.schedule.times) for name, t in e.targets.items()}
         for e in problem.experiments
     }
-    x, y, z = _up(problem).tolist()
+    x, y, z = _up(problem.model).tolist()
     rigid, joints = _rigid(problem, found, problem.experiments[0])
     return Scenery(
         problem.description.name,
-        _drawn(problem),
+        _drawn(problem.model),
         (x, y, z),
-        {e.name: _shapes(problem, e.settings) for e in problem.experiments},
+        {e.name: _shapes(problem.model, e.settings) for e in problem.experiments},
         markers,
         targets,
         rigid,
@@ -225,9 +265,8 @@ def scenery(problem: Problem, found: np.ndarray | None = None) -> Scenery:
     )
 
 
-def _drawn(problem: Problem) -> list[Body]:
+def _drawn(model: Model) -> list[Body]:
     """A body for each object, and one for springs and points that belong to none."""
-    model = problem.model
     out = []
     free = np.ones(model.point_count, bool)
     links = model.spring_indices.numpy().reshape(-1, 2)
@@ -247,19 +286,19 @@ def _drawn(problem: Problem) -> list[Body]:
     return out
 
 
-def _up(problem: Problem) -> np.ndarray:
+def _up(model: Model) -> np.ndarray:
     """The opposite of gravity, of unit length; y without one."""
-    up = -problem.model.gravity.numpy()[0].astype(np.float64)
+    up = -model.gravity.numpy()[0].astype(np.float64)
     size = np.linalg.norm(up)
     return up / size if size > 0 else np.array([0.0, 1.0, 0.0])
 
 
-def _shapes(problem: Problem, settings: Mapping[str, np.ndarray]) -> list[Shape]:
+def _shapes(model: Model, settings: Mapping[str, np.ndarray]) -> list[Shape]:
     def value(path: str) -> np.ndarray:
-        return settings.get(path, problem.model[path].numpy())[0]
+        return settings.get(path, model[path].numpy())[0]
 
     out = []
-    for shape in (s for s in problem.model.shapes if s.bodies[0] < 0 and s.kind in ("sphere", "plane")):
+    for shape in (s for s in model.shapes if s.bodies[0] < 0 and s.kind in ("sphere", "plane")):
         if shape.kind == "sphere":
             center, radius = value(f"{shape.label}.center"), value(f"{shape.label}.radius")
             # A little smaller: chords between points that touch the sphere would run inside of it and flicker.

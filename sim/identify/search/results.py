@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sim.display import html_table
 from sim.identify.search.loop import ENDED, OptimizeResult
 from sim.identify.search.search import StageEnd
 from sim.identify.search.starts import Chosen
@@ -63,3 +64,9 @@ class Result:
             f" {ENDED[self.search.stopped_because]}"
         )
         return "\n".join([head, *(f"  {name:<16} {short(value)}" for name, value in self.parameters.items())])
+
+    def _repr_html_(self) -> str:
+        """In a notebook: what was found."""
+        rows = [(name, short(value)) for name, value in self.parameters.items()]
+        rows += [("loss", f"{self.initial_loss:.6g} → {self.loss:.6g}"), ("iterations", str(self.search.iterations))]
+        return html_table("Result", [*rows, ("ended", ENDED[self.search.stopped_because])])

@@ -25,7 +25,7 @@ function startPlayer(root, takes) {
   part(".controls").hidden = false;
 
   const darkness = window.matchMedia("(prefers-color-scheme: dark)");
-  let take, frame = 0, playing = false, last = 0, dirty = true, edges = false, trails = false, halves = false, tint = "";
+  let take, frame = 0, playing = false, paused = false, last = 0, dirty = true, edges = false, trails = false, halves = false, tint = "";
   let shown = new Set();
   const camera = { fov: FOV };
 
@@ -122,6 +122,7 @@ function startPlayer(root, takes) {
 
   function goTo(value) {
     setPlaying(false);
+    paused = true;
     frame = Math.max(0, Math.min(take.frames - 1, Math.round(value)));
     dirty = true;
   }
@@ -195,7 +196,7 @@ function startPlayer(root, takes) {
   }, { passive: false });
   canvas.addEventListener("keydown", (event) => {
     const action = {
-      " ": () => setPlaying(!playing), ArrowRight: () => goTo(Math.floor(frame) + 1), ArrowLeft: () => goTo(Math.ceil(frame) - 1),
+      " ": () => setPlaying(!(paused = playing)), ArrowRight: () => goTo(Math.floor(frame) + 1), ArrowLeft: () => goTo(Math.ceil(frame) - 1),
       Home: () => goTo(0), End: () => goTo(take.frames - 1), "+": () => zoom(0.9), "-": () => zoom(1.1),
     }[event.key];
     if (!action) return;
@@ -203,7 +204,7 @@ function startPlayer(root, takes) {
     action();
   });
 
-  part(".play").addEventListener("click", () => setPlaying(!playing));
+  part(".play").addEventListener("click", () => setPlaying(!(paused = playing)));
   slider.addEventListener("input", () => goTo(Number(slider.value)));
   part(".reset").addEventListener("click", resetView);
   part(".edges").addEventListener("click", (event) => press(event.currentTarget, (edges = !edges)));
@@ -227,6 +228,20 @@ function startPlayer(root, takes) {
     if (index < 0) return;
     if (takes[index] !== take) chooseTake((choice.value = index));
     goTo((detail.time - take.begin) / (take.interval * take.stride || 1));
+  });
+  document.addEventListener("takes", ({ detail }) => { // a run goes on: they move otherwise, and are looked at as before
+    const names = () => take.layers.map((layer) => layer.name).join();
+    const seen = { ...camera }, before = names(), layers = shown;
+    takes.splice(0, takes.length, ...detail);
+    chooseTake(Math.max(0, takes.findIndex((one) => one.name === take.name)));
+    Object.assign(camera, seen);
+    if (names() === before) {
+      for (const [i, button] of [...part(".layers").children].entries()) {
+        const key = i < take.layers.length ? `layer${i}` : `shape${i - take.layers.length}`;
+        if (shown.has(key) !== layers.has(key)) button.click();
+      }
+    }
+    if (take.frames > 1 && !paused) setPlaying(true);
   });
   new ResizeObserver(() => setHalves(halves)).observe(canvas);
   darkness.addEventListener("change", () => (dirty = true));

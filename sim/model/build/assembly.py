@@ -22,6 +22,7 @@ from sim.model.build.joints.derive import derive_joints, joint_arrays, listed_jo
 from sim.model.build.joints.starts import derive_starts
 from sim.model.build.merge import Movers, build_set, unmeasured
 from sim.model.build.motions import Moved, check_released, derive_motions, first_groups, force_arrays, motion_arrays
+from sim.model.build.rigid.forces import BodyForce, body_force_arrays
 from sim.model.build.rigid.inertia import OfShapes
 from sim.model.build.self_contact import SelfContactBlock, derive_self_contact, refuse_overlap
 from sim.model.build.shapes.blocks import ShapeBlock
@@ -73,6 +74,7 @@ class ModelParts:
     visuals: Sequence[Visual] = ()
     joints: Sequence[JointBlock] = ()
     contact: SelfContactBlock | None = None
+    body_forces: Sequence[BodyForce] = ()
 
     @property
     def moved_bodies(self) -> list[BodyBlock]:
@@ -120,6 +122,7 @@ class ModelParts:
             [v for visual in self.visuals for v in copied_visual(visual, number_bodies)],
             [b.copied(number_bodies, worlds) for b in self.joints],
             self.contact,
+            [force.copied(number_bodies) for force in self.body_forces],
         )
 
 
@@ -190,7 +193,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         *_carried(parts, arrays, materials, make),
         *_air(parts.points, arrays, materials, make),
         *_anchors(arrays, make),
-        *derive_motions([*attachments, *parts.moved_bodies], arrays["motion_vector"], materials, make),
+        *derive_motions([*attachments, *parts.moved_bodies], arrays, materials, make),
         *(d for s in sets.values() for d in (*s.derivations, *_weights(s, arrays["particle_inv_mass"], make))),
         *derive_joints(parts.joints, parts.worlds, arrays, of_joints, materials, make),
         *derive_starts(parts.joints, parts.worlds, arrays, of_joints, materials, make),
@@ -276,8 +279,9 @@ def _placements(
         span = slice(group.start, group.start + count)
         values = [
             materials.add(f"{group.name}.{key}", host)
-            for key, host in (("position", block.position), ("velocity", block.velocity), ("spin", block.spin))
-        ]
+            for key, host in (("position", block.position), ("rotation", block.rotation),
+                              ("velocity", block.velocity), ("spin", block.spin))
+        ]  # fmt: skip
         sources = [make.constant(source_of(np.arange(count), v.size, count), int) for v in values]
         base, center = make.constant(block.base, vec3), vec3(*block.center)
         inputs = [base, *values, *sources, center, free[span]]
@@ -354,6 +358,7 @@ def _geometry(
     firsts, (of_motions, motions) = first_groups(moved), motion_arrays(moved)
     bodies = list(zip(firsts[len(attachments) :], parts.moved_bodies, strict=True))
     of_forces, forces = force_arrays(parts.loads, parts.worlds)
+    of_thrusts, thrusts = body_force_arrays(parts.body_forces, sum(block.group.count for block in parts.bodies))
     values = {
         "particle_free": free,
         "particle_thickness": _thickness(parts.points),
@@ -379,6 +384,7 @@ def _geometry(
         "motion_body_group": np.concatenate([np.zeros(0, int), *(first + np.arange(b.worlds) for first, b in bodies)]),
         **motions,
         **forces,
+        **thrusts,
     }
     counts = {
         "particles": len(free), "bodies": len(values["body_free"]), "sites": len(values["site_body"]),
@@ -386,6 +392,7 @@ def _geometry(
         "springs": len(values["spring_indices"]), "tetrahedra": len(values["tet_indices"]),
         "attached": len(values["attachment_point"]), "moved bodies": len(values["motion_body"]), **of_motions,
         **of_forces,
+        **of_thrusts,
     }  # fmt: skip
     return counts, values
 

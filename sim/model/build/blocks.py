@@ -28,9 +28,9 @@ from sim.model.groups import Group
 @dataclass(eq=False)
 class PointBlock:
     """The points of a group: base (n, 3) [m] before `position` is added; mass of point k = weight x factor[k] [kg];
-    drag [1/m], None without any; air: drag coefficients of its faces by name.  position, spin (1, 3) and the
-    others are one for all, one for each world or one for each point.  carried: by a load's lever, which says where
-    they are; they have no values of their own.
+    drag [1/m], None without any; air: drag coefficients of its faces by name.  position, rotation (a rotation vector
+    about the origin of `base`), spin (1, 3) and the others are one for all, one for each world or one for each point.
+    carried: by a load's lever, which says where they are; they have no values of their own.
     """
 
     group: Group
@@ -45,6 +45,7 @@ class PointBlock:
     drag: float | None = None
     air: Mapping[str, float] = field(default_factory=dict)
     carried: bool = False
+    rotation: np.ndarray = field(default_factory=lambda: np.zeros((1, 3)))
 
     @property
     def mass(self) -> np.ndarray:

@@ -13,6 +13,7 @@ from sim.model.build.bodies import BodyBlock, BodyPoint, inertia_rows, pose
 from sim.model.build.collection import Collection
 from sim.model.build.motions import read_motions
 from sim.model.build.objects import ORIGIN
+from sim.model.build.rigid.forces import BodyForce, read_body_force
 from sim.model.build.rigid.inertia import GivenInertia, Inertia, OfShapes, RoundSegments, positive
 from sim.model.build.rigid.rods import RodEnd, Segments, rod_joints
 from sim.model.errors import ModelError
@@ -31,6 +32,7 @@ class BodyBuilder(Collection):
         self.bodies: dict[str, BodyGroup] = {}
         self._bodies: list[BodyBlock] = []
         self._visuals: list[Visual] = []
+        self._body_forces: list[BodyForce] = []
 
     @property
     def body_count(self) -> int:
@@ -83,6 +85,28 @@ class BodyBuilder(Collection):
         self.bodies[group.name] = group
         self._bodies.append(block)
         return group.start
+
+    def add_body_force(
+        self,
+        body: int,
+        *,
+        force: tuple[Any, Any] | None = None,
+        torque: tuple[Any, Any] | None = None,
+        at: Sequence[float] | None = None,
+        label: str | None = None,
+    ) -> str:
+        """What acts on a body over time, along the axes of the world.  Returns the label.
+
+        force: times (k,) [s] and forces (k, 3) [N]; torque: times (k,) and torques (k, 3) [N m]; linear between them,
+        held before and behind.  at: where the force acts, in the frame of the body (None: its centre of mass).
+        """
+        self._open("add_body_force")
+        if not 0 <= int(body) < self.body_count:
+            raise ModelError(f"body {body} does not exist", f"There are {self.body_count} of them")
+        label = self._label(label, "force")
+        self._body_forces.append(read_body_force(label, int(body), force, torque, at))
+        self._labels.add(label)
+        return label
 
     def add_rod(
         self,

@@ -47,7 +47,7 @@ from sim.model.build.self_contact import SelfContactBuilder
 from sim.model.build.shapes.blocks import ShapeConfig
 from sim.model.derived.arrays import per_element
 from sim.model.errors import ModelError
-from sim.model.groups import Group
+from sim.model.groups import BodyGroup, Group
 from sim.model.model import Model
 
 AIR_DENSITY = 1.2
@@ -406,6 +406,20 @@ class ModelBuilder(SelfContactBuilder):
         self._open("set_drag")
         self._block_of(group).drag = checks.number("drag", drag)
 
+    def set_rotation(self, of: Group | BodyGroup, rotation: Sequence[float]) -> None:
+        """Turns an object where it begins, further than its shape was placed: a rotation vector [rad] about its origin.
+
+        Its path is `label.rotation`.  The segments of a rod cannot be turned: each would turn about its own origin.
+        """
+        self._open("set_rotation")
+        turn = checks.vec3("rotation", rotation)[None]
+        if isinstance(of, Group):
+            self._block_of(of).rotation = turn
+        elif of.lengths is None:
+            next(block for block in self._bodies if block.group is of).rotation = turn
+        else:
+            raise ModelError(f"the rod {of.name!r} cannot be turned as one", "Turn the points that it is made of")
+
     def set_air(self, group: Group, normal: float, tangential: float = 0.0) -> None:
         """Drag of the air on the triangles of an object, by its coefficients across and along them.
 
@@ -556,6 +570,7 @@ class ModelBuilder(SelfContactBuilder):
             self.gravity, self.groups, self._points, constraints, self._shapes, self._attachments, self._loads,
             wind=self.wind, air_density=self.air_density, bodies=self._bodies,
             sites=self._sites, visuals=self._visuals, joints=self._joints, contact=self._self_contact,
+            body_forces=self._body_forces,
         ).with_held()  # fmt: skip
         return assemble(parts if self._worlds == 1 else parts.in_worlds(self._worlds), device, requires_grad, dtype)
 

@@ -4,7 +4,8 @@ The displacement at time t is the sum over the motions of an attachment.  Move: 
 start) clamped to [0, 1], ease(s) = 3 s^2 - 2 s^3 (smooth) or s (linear).  Swing: d (1 - cos(2 pi f t)) / 2.  Turn: of a
 body, like a move, with a rotation vector theta; the body is turned by exp of the sum of them about its origin.
 Follow: what was recorded, displacements of a place and rotation vectors about it, a cubic spline between the samples;
-held where it was before the first and after the last.  Release: attached points are let go.
+held where it was before the first and after the last.  With T(t) what was recorded, `delay` tau and `frame` Q make it
+Q T(t + tau) T(tau)^-1 Q^-1, which begins where things are.  Release: attached points are let go.
 """
 
 from __future__ import annotations
@@ -41,12 +42,15 @@ _EASES = {"smooth": MOVE_SMOOTH, "linear": MOVE_LINEAR}
 @dataclass(frozen=True, eq=False)
 class RecordedMotion:
     """What was recorded: at times (n,) [s] displacements `move` (n, 3) [m] of the place `about` (3,), and rotation
-    vectors `turn` (n, 3) [rad] about it."""
+    vectors `turn` (n, 3) [rad] about it.  delay (1,) [s], frame (1, 3) [rad]: by how much its clock is late, and the
+    rotation vector of its axes, for each world; None: both are known to be zero, and no material values."""
 
     time: np.ndarray
     move: np.ndarray
     turn: np.ndarray
     about: np.ndarray
+    delay: np.ndarray | None = None
+    frame: np.ndarray | None = None
 
     @cached_property
     def rates(self) -> tuple[np.ndarray, np.ndarray]:
@@ -113,6 +117,7 @@ def read_motions(
 
     `{"follow": {"time": (n,) [s], "move": (n, 3) [m], "turn": (n, 3) [rad], "about": (3,) [m]}}` is a recording: how
     far a place has moved since the start, and the rotation vector about it since then; a body's place is its origin.
+    Its `delay` [s] and `frame`, a rotation vector (3,), are material values where they are given.
     `{"release": s}`: attached points are free from then on.
     """
     if motion is None:
@@ -160,7 +165,7 @@ def _read(where: str, entry: Mapping[str, Any], known: Mapping[str, tuple[str, .
 def _read_track(where: str, given: Any) -> RecordedMotion:
     entry = checks.mapping(where, given)
     for key in entry:
-        checks.known(f"{where}: key", key, ("time", "move", "turn", "about"))
+        checks.known(f"{where}: key", key, ("time", "move", "turn", "about", "delay", "frame"))
     if entry.get("time") is None or entry.get("move") is None:
         raise ModelError(
             f"{where} needs 'time' and 'move'", "Times (n,) [s] and displacements (n, 3) [m] since the start"
@@ -174,7 +179,14 @@ def _read_track(where: str, given: Any) -> RecordedMotion:
         raise ModelError(
             f"{where}: {len(time)} times, {len(move)} displacements, {len(turn)} turns", "One of each for every sample"
         )
-    return RecordedMotion(time, move, turn, checks.vec3(f"{where}['about']", entry.get("about", (0.0, 0.0, 0.0))))
+    about = checks.vec3(f"{where}['about']", entry.get("about", (0.0, 0.0, 0.0)))
+    if "delay" not in entry and "frame" not in entry:
+        return RecordedMotion(time, move, turn, about)
+    delay = float(entry.get("delay", 0.0))
+    if not np.isfinite(delay):
+        raise ModelError(f"{where}['delay'] = {delay}", "A finite time in s")
+    frame = checks.vec3(f"{where}['frame']", entry.get("frame", (0.0, 0.0, 0.0)))
+    return RecordedMotion(time, move, turn, about, np.array([delay]), frame[None])
 
 
 def read_force(force: tuple[Any, Any] | None) -> tuple[np.ndarray, np.ndarray] | None:
@@ -243,6 +255,7 @@ def motion_arrays(moved: Sequence[Moved]) -> tuple[dict[str, int], dict[str, Any
         "track_about": np.array([none.sum(axis=0) if track is None else track.about for track in tracks]).reshape(
             -1, 3
         ),
+        "track_free": np.array([track is not None and track.delay is not None for track in tracks], np.int32),
         "track_time": np.concatenate([none[:, 0], *(track.time for track in known)]),
         "track_move": np.concatenate([none, *(track.move for track in known)]),
         "track_turn": np.concatenate([none, *(track.turn for track in known)]),
@@ -288,12 +301,20 @@ def force_arrays(loads: Sequence[Loaded], worlds: int) -> tuple[dict[str, int], 
 
 
 def derive_motions(
-    moved: Sequence[Moved], motion_vector: array, materials: Materials, make: ArrayFactory
+    moved: Sequence[Moved], arrays: Mapping[str, array], materials: Materials, make: ArrayFactory
 ) -> list[Derivation]:
-    """The vectors of the motions are material values."""
-    made, number = [], 0
+    """The vectors of the motions are material values, and how recordings lie, where that may vary."""
+    motion_vector = arrays["motion_vector"]
+    made, number, group = [], 0, 0
     for block in moved:
-        for k, (kind, displacement, *_) in enumerate(block.motions):
+        groups = group + np.arange(block.worlds)
+        group += block.worlds
+        for k, (kind, displacement, _, _, track, _) in enumerate(block.motions):
+            if track is not None and track.delay is not None and track.frame is not None:
+                for name, own in (("delay", track.delay), ("frame", track.frame)):
+                    value = materials.add(f"{block.label}.motion.{k}.{name}", np.repeat(own, block.worlds, axis=0))
+                    every = np.arange(block.worlds)
+                    made.append(broadcast(make, value, block.worlds, every, groups, arrays[f"track_{name}"]))
             if kind >= FOLLOW:
                 continue
             value = materials.add(f"{block.label}.motion.{k}.{motion_key(kind)}", displacement)

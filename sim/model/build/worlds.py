@@ -88,6 +88,7 @@ def copied_points(block: PointBlock, group: Group, worlds: int) -> PointBlock:
         position=repeated(block.position, worlds),
         velocity=repeated(block.velocity, worlds),
         spin=repeated(block.spin, worlds),
+        rotation=repeated(block.rotation, worlds),
         weight=repeated(block.weight, worlds),
         factor=repeated(block.factor, worlds),
     )

@@ -73,9 +73,11 @@ def kernels(real: Scalar) -> Kernels:
     def place(
         base: array[vec3],
         position: array[vec3],
+        rotation: array[vec3],
         velocity: array[vec3],
         spin: array[vec3],
         placed: array[int],
+        rotated: array[int],
         moved: array[int],
         turned: array[int],
         center: vec3,
@@ -83,10 +85,13 @@ def kernels(real: Scalar) -> Kernels:
         q: array[vec3],
         qd: array[vec3],
     ):
-        """q = base + position; qd = free (velocity + spin x (base - center)); placed, moved, turned: which it has."""
+        """q = R base + position; qd = free (velocity + spin x R (base - center)), R = exp(rotation); placed, rotated,
+        moved, turned: which it has."""
         k = tid()
-        q[k] = base[k] + position[placed[k]]
-        qd[k] = (velocity[moved[k]] + cross(spin[turned[k]], base[k] - center)) * free[k]
+        turn = quat_from_rotation_vector(rotation[rotated[k]])
+        q[k] = quat_rotate(turn, base[k]) + position[placed[k]]
+        arm = quat_rotate(turn, base[k] - center)
+        qd[k] = (velocity[moved[k]] + cross(spin[turned[k]], arm)) * free[k]
 
     @kernel
     def gather(q: array[vec3], point: array[int], anchor: array[vec3]):

@@ -61,12 +61,17 @@ def _body(context: BuildContext, name: str, entry: dict[str, Any]) -> np.ndarray
         held=body["held"],
         motion=motions(context, f"objects.{name}.body.motion", body["motion"], np.array(entry["position"])),
     )
+    if any(entry["turn"]):
+        context.builder.set_rotation(context.builder.bodies[name], entry["turn"])
     add_forms(context, name, number, body)
     return np.array([number])
 
 
 def _rod(context: BuildContext, name: str, entry: dict[str, Any]) -> np.ndarray:
     rod = entry["rod"]
+    if any(entry["turn"]) or any(steps[:3] == ("objects", name, "turn") for steps in context.varied):
+        context.refuse(f"objects.{name}.turn", "`turn` of a rod, whose segments would each turn by themselves",
+                       "turn its `points`, or what its end is clamped in")  # fmt: skip
     line = np.array(rod["points"]) @ _turn(entry).T
     ends = {}
     for end, of in rod["clamp"].items():

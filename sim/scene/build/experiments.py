@@ -80,7 +80,9 @@ def _carried(name: str, on: str, group: Group, places: ArrayLike) -> Markers:
     """Places that move with the nearest tetrahedron of a solid, or triangle of a cloth, extrapolated if outside."""
     x = np.asarray(places, float)
     if group.kind == "sites":
-        return Markers(name, on, group.choose({"near": x}))
+        # each has a site of its own, if it is not a node; in the order of the places, which is that of the columns
+        nearest = np.argmin(np.linalg.norm(x[:, None] - group.positions, axis=2), axis=1)
+        return Markers(name, on, group.start + nearest)
     if len(group.tets):
         found = embed(x, group.positions, group.tets - group.start)
     elif len(group.triangles):
@@ -131,7 +133,8 @@ def make_experiments(context: BuildContext, model: Model | None, markers: dict[s
         registration = None
         if targets and model is not None and "align" in entry["target"]:
             registration, targets = make_registration(context, name, schedule, targets, model)
-        out.append(Experiment(name, schedule, entry["use"] == "fit", settings, targets, angles, registration))
+        relaxed = entry.get("start", context.data["start"]) == "equilibrium"
+        out.append(Experiment(name, schedule, entry["use"] == "fit", settings, targets, angles, registration, relaxed))
     return out
 
 
@@ -143,7 +146,8 @@ def _settings(context: BuildContext, model: Model | None, experiment: str) -> di
         if found.steps[0] == "time":
             continue
         place = f"experiments.{experiment}.set.{path}"
-        if found.steps[-1] == "rotation" and found.steps[1] in context.bodies:
+        if found.steps[-1] == "rotation" and "rod" not in context.data["objects"][found.steps[1]]:
+            _refuse_turned_twice(context, experiment, found.steps[1], place)
             settings[f"{found.steps[1]}.rotation"] = _turned(context, found.steps[1], value)[None]
         elif target is None or not isinstance(value, float | list):
             what = f"`{path}` that differs from one experiment to another"
@@ -153,6 +157,14 @@ def _settings(context: BuildContext, model: Model | None, experiment: str) -> di
                 whole = settings.setdefault(target, model[target].numpy().astype(float))
                 whole[..., slice(None) if found.component is None else found.component] = value
     return settings
+
+
+def _refuse_turned_twice(context: BuildContext, experiment: str, name: str, place: str) -> None:
+    """An experiment that sets `rotation` leaves no room for a `turn`: the model has one value for both."""
+    own = context.data["experiments"][experiment]["set"]
+    sought = any(steps[:3] == ("objects", name, "turn") for steps in context.varied)
+    if sought or any(context.data["objects"][name]["turn"]) or f"objects.{name}.turn" in own:
+        context.problem(place, f"`{name}` has a `turn` besides", "let the experiment set `turn` instead")
 
 
 def _turned(context: BuildContext, name: str, rotation: dict[str, Any]) -> np.ndarray:
@@ -174,7 +186,9 @@ def _targets(
         what = "the scene has several sets of markers, and nothing says which columns are which"
         context.problem(path, what, "add `markers: {name: [columns]}`")
         return {}
-    out = {}
+    out: dict[str, Target] = {}
+    noise = _noise(entry["noise"])
+    begin = 0
     for name, chosen in columns.items():
         recording = load_target(context, path, entry, chosen, markers[name].count if name in markers else None)
         if recording is None or name not in markers:
@@ -184,7 +198,11 @@ def _targets(
             used = times <= entry.get("duration", math.inf) + WHOLE / schedule.fps
             positions = np.full((len(times), recording.marker_count, 3), np.nan)
             positions[used] = recording.sample(times[used])
-            target = Target(positions, entry["noise"], recording.sample([0.0])[0])
+            own = noise if noise.ndim < 2 else noise[begin : begin + recording.marker_count]
+            begin += recording.marker_count
+            if own.ndim == 2 and len(own) < recording.marker_count:
+                continue
+            target = Target(positions, own if own.ndim else float(own), recording.sample([0.0])[0])
             if not target.seen.any():
                 what = f"no marker of `{name}` is seen at any frame of the experiment"
                 context.problem(path, what, "check `start` and `duration`")
@@ -194,7 +212,17 @@ def _targets(
                 unseen = f"{missing} of {target.seen.size} marker positions were not seen"
                 context.warnings.append(f"{path}: {unseen} and are left out of the loss")
             out[name] = target
+    if noise.ndim == 2 and begin and begin != len(noise):
+        what = f"{len(noise)} noises of {begin} markers"
+        context.problem(f"{path}.noise", what, "give one for each, in the order of `markers`")
     return out
+
+
+def _noise(given: Any) -> np.ndarray:
+    """Standard deviations [m] as `Target` has them."""
+    if not isinstance(given, dict):
+        return np.asarray(given, float)
+    return np.stack([np.broadcast_to(np.asarray(one, float), 3) for one in given["each"]])
 
 
 def _angles(context: BuildContext, path: str, entry: dict[str, Any], schedule: TimeGrid) -> dict[str, AngleTarget]:

@@ -88,6 +88,8 @@ def add_objects(context: BuildContext) -> None:
             for key in ("position", "velocity"):
                 if f"objects.{name}.{key}" in context.per_element:
                     context.builder.give_each_point(group, key)
+            if any(entry["turn"]):
+                context.builder.set_rotation(group, entry["turn"])
             _spread_regions(made, group)
             for constraint in made.meant.keys() & made.body["material"].keys():
                 what = f"{made.path}.material.{constraint}: compliances of format 1 are three times those of format 2"

@@ -25,6 +25,8 @@ from sim.scene.validate.document import Document
 from sim.schema.errors import SceneError
 from sim.solvers import (
     SOLVERS,
+    NoStateAtRest,
+    RestSolver,
     Solver,
     SolverError,
     growing,
@@ -48,6 +50,7 @@ def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = PRECI
     """
     context = BuildContext(scene, ModelBuilder(**scene.data["world"]))
     problem = _problem(context, device, dtype)
+    _check_starts(context, problem)
     problem.finer_mesh = FinerMesh(scene, device, dtype, marker_places(context, problem.markers))
     # Whether recordings lie where the simulation begins is seen from both.
     if notes := alignment_notes(problem, _spaces(context)):
@@ -121,6 +124,7 @@ def _problem(context: BuildContext, device: DeviceLike, dtype: Any) -> Problem:
         _description(context, method),
         measures,
         reference,
+        make_rest(context, model) if any(e.relaxed for e in experiments) else None,
     )
 
 
@@ -164,6 +168,37 @@ def make_solver(context: BuildContext, model: Model, key: str) -> Solver:
         context.problem(f"{key}.{name}", str(error), error.hint)
         context.finish()
     return solver
+
+
+def make_rest(context: BuildContext, model: Model) -> RestSolver:
+    """What finds the state at rest."""
+    try:
+        made = RestSolver(model)
+        made.check_model()
+    except SolverError as error:
+        context.problem(_start_of(context), str(error), error.hint)
+        context.finish()
+    return made
+
+
+def _start_of(context: BuildContext) -> str:
+    """The path of the first `start: equilibrium`."""
+    own = (f"experiments.{name}" for name, e in context.data["experiments"].items() if e.get("start") == "equilibrium")
+    return "start" if context.data["start"] == "equilibrium" else f"{next(own)}.start"
+
+
+def _check_starts(context: BuildContext, problem: Problem) -> None:
+    """Every experiment that begins at rest can."""
+    for e in problem.experiments:
+        if e.relaxed:
+            try:
+                problem.start_positions(e)
+            except NoStateAtRest as error:
+                own = f"experiments.{e.name}.start"
+                context.problem(
+                    own if "start" in context.data["experiments"][e.name] else "start", error.what, error.hint
+                )
+    context.finish()
 
 
 def _model(context: BuildContext, device: DeviceLike, dtype: Any) -> Model | None:

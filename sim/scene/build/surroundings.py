@@ -42,6 +42,13 @@ def add_self_contact(context: BuildContext) -> None:
 def add_loads(context: BuildContext) -> None:
     """Every load of the scene."""
     for name, entry in context.entries("loads"):
+        if entry["on"] in context.bodies:
+            _force_on_body(context, name, entry)
+            continue
+        for key in ("torque", "at"):
+            if key in entry:
+                context.problem(f"loads.{name}.{key}", f"`{key}` is for a body, and `{entry['on']}` is none",
+                                "remove it: forces on points turn what they are part of")  # fmt: skip
         points = context.choose(f"loads.{name}", entry)
         with context.at(f"loads.{name}"):
             if points is not None:
@@ -49,6 +56,31 @@ def add_loads(context: BuildContext) -> None:
                 if "force" in entry:
                     more["force"] = force_over_time(context, f"loads.{name}.force", entry["force"])
                 context.builder.add_load(points, entry["mass"], label=name, **more)
+
+
+def _force_on_body(context: BuildContext, name: str, entry: dict[str, Any]) -> None:
+    """What acts on a body over time."""
+    path, bodies, builder = f"loads.{name}", context.bodies[entry["on"]], context.builder
+    if len(bodies) > 1:
+        context.refuse(f"{path}.on", "a load of a rod", "hold a body by it, and load that")
+        return
+    if entry["mass"] or ("loads", name, "mass") in context.varied or "arm" in entry:
+        what = "a mass that is added to a body"
+        context.refuse(path, what, "give the body a shape more, with a `mass` of its own")
+        return
+    if entry["where"] != {"all": True}:
+        context.problem(f"{path}.where", f"`{entry['on']}` is a body, and has no points", "say `at`, where it acts")
+        return
+    more: dict[str, Any] = {key: force_over_time(context, f"{path}.{key}", entry[key])
+                            for key in ("force", "torque") if key in entry}  # fmt: skip
+    if not more:
+        context.problem(path, f"nothing acts on the body `{entry['on']}`", "give `force` or `torque`")
+    elif None not in more.values():
+        body = int(bodies[0])
+        if "at" in entry:
+            more["at"] = builder.pose_of(body).seen(np.array(entry["at"]))
+        with context.at(path):
+            builder.add_body_force(body, label=name, **more)
 
 
 def add_attachments(context: BuildContext) -> dict[str, np.ndarray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from sim.identify.losses.terms import custom
@@ -13,10 +14,35 @@ from sim.schema.reading import Default, Kind, SchemaLine, yaml_text
 
 _HEAD = """# Scene files: every key
 
-This page is generated from the schema (`sim/scene/schema/keys/`).
+A scene is a YAML file: what there is, what was recorded of it, and what is sought. `simopt check` reads it and names \
+all problems with file, line and column, `simopt run` simulates it and searches.
 
-Numbers are in SI units; a text may carry another unit (`5 mm`). *May vary*: the number may be a parameter. `<name>` \
-stands for names that you choose."""
+```yaml
+format: 2
+time: {duration: 2, fps: 50, substeps: 10}      # s, 1/s, steps for each frame
+objects:
+  rope:
+    chain:
+      {from: [0, 0, 0], to: [0, -1, 0], points: 6, mass: 300 g,
+       material: {distance: {compliance: 0.05}}}    # m/N
+attachments:
+  top: {on: rope, where: {y: [-0.01, null]}}    # held where it is
+markers:
+  end: {on: rope, where: {y: [null, -0.99]}}    # what a camera saw
+experiments:
+  take: {target: {file: take.csv, noise: 1 mm}}
+parameters:
+  compliance: {of: objects.rope.chain.material.distance.compliance, transform: log}
+loss:
+  - {match: end}
+```
+
+[The gallery](../gallery/index.md) and the folder `scenes/` have whole ones. This page is generated from the schema \
+(`sim/scene/schema/keys/`).
+
+Numbers are in SI units; a text may carry another unit (`5 mm`). *May vary*: the number may be a parameter. NAME \
+stands for names that you choose, INDEX for places in a list, from 0."""
+_CHOSEN = re.compile(r"<(\w+)>")
 
 
 def scene_reference(materials: Mapping[str, MaterialSpec]) -> str:
@@ -32,7 +58,8 @@ def scene_reference(materials: Mapping[str, MaterialSpec]) -> str:
     parts += ["## Material values", "In place of one number."]
     parts += [_rows(kind) for kind in value("", "", each=True).kinds if isinstance(kind, Table)]
     parts += ["## Losses of your own", "Named by `custom` in `loss`.", (custom.__doc__ or "").strip()]
-    return "\n\n".join(parts) + "\n"
+    # in Markdown `<name>` would be a tag, and lost
+    return _CHOSEN.sub(lambda found: found[1].upper(), "\n\n".join(parts)) + "\n"
 
 
 def _tables(path: str, kind: Kind) -> Iterator[tuple[str, Table]]:

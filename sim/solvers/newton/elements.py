@@ -62,15 +62,17 @@ class RowValues:
 class StepElements:
     """A set of constraints, and what it takes to linearise it.
 
-    kept: whether its multipliers are unknowns of a step, because a compliance is zero.  Otherwise they follow from the
-    positions, lambda = -(C + gamma J dx) / alpha~, and the rows are eliminated.
+    moving: whether it damps, as in a step.  kept: whether its multipliers are unknowns of a step, because a compliance
+    is zero.  Otherwise they follow from the positions, lambda = -(C + gamma J dx) / alpha~, and the rows are
+    eliminated.
     alpha, gamma: compliance / dt^2 and damping / dt of every row in a step, (K, m).
     """
 
-    def __init__(self, batch: ConstraintBatch) -> None:
+    def __init__(self, batch: ConstraintBatch, moving: bool = True) -> None:
         made = batch.set
-        c, device, damped = made.constraint, made.points.device, made.damping is not None
-        self.batch = batch
+        c, device = made.constraint, made.points.device
+        self.batch, self.damping = batch, made.damping if moving else None
+        damped = self.damping is not None
         self.kernels = element_kernels(c, float64, damped)
         self.rows = np.array(c.active(damped))
         self.elastic = np.array(c.elastic, float)[self.rows]
@@ -90,8 +92,8 @@ class StepElements:
         """Read compliances and damping for steps of some length."""
         made = self.batch.set
         self.alpha = self.of_active_rows(host(made.compliance)) / inputs.dt**2
-        if made.damping is not None:
-            self.gamma = host(made.damping)[:, None] * self.resists / inputs.dt
+        if self.damping is not None:
+            self.gamma = host(self.damping)[:, None] * self.resists / inputs.dt
 
     def evaluate(self, x: array, k: int, inputs: StepInputs, multiplier: np.ndarray | None) -> RowValues:
         """The rows at positions x.  k: the number of this set; multiplier: of kept rows."""
@@ -100,7 +102,7 @@ class StepElements:
         J = host(self._J).reshape(self.count, c.rows, self.width)[:, self.rows]
         C = host(self._C)[:, self.rows] * self.elastic
         moved = None
-        if self.batch.set.damping is not None:
+        if self.damping is not None:
             moved = (host(x) - host(inputs.x_before))[self.points].reshape(self.count, self.width)
         strain = C + self.gamma * _rate(J, moved)
         if not self.kept:
@@ -132,7 +134,7 @@ class StepElements:
         """The derivative of `strain` by the points, (K, m, D)."""
         made, c = self.batch.set, self.batch.set.constraint
         found = at.gradient * (self.elastic + self.gamma)[..., None]
-        if made.damping is not None:
+        if self.damping is not None:
             launch(
                 self.kernels.turning, (self.count, c.rows), [made.points, inputs.data[k], x, inputs.x_before], [self._J]
             )
@@ -165,7 +167,7 @@ class StepElements:
         seeds[:, self.rows] = of_rows
         assert self._row.grad is not None
         self._row.grad.assign(seeds)
-        damping = made.damping if made.damping is not None else inputs.no_damping
+        damping = self.damping if self.damping is not None else inputs.no_damping
         given = [made.points, inputs.data[k], made.compliance, damping, inputs.inv_mass, inputs.x_before, inputs.dt]
         launch(self.kernels.residual, self.count, [*given, x, self._multiplier], [moved, self._row], adjoint=True)
 

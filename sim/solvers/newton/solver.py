@@ -103,7 +103,7 @@ class SolverNewton(Solver, key="newton"):
         self._here, self._moved = (zeros(model.particle_count, kind, model.device, True) for _ in range(2))
         self._status = zeros(3, float64, model.device)
         self._sets = [StepElements(batch) for batch in self.batches]
-        self._systems = _Systems()
+        self._systems = Systems()
 
     def _make_integrator(self) -> Integrator:
         return INTEGRATORS[self.integrator](self.model)
@@ -127,12 +127,16 @@ class SolverNewton(Solver, key="newton"):
         add_whole_node(partial(self._solve, inputs, s), [x, s.reference, s.before.clock, *reads], written)
         tape = recording.current()
         if isinstance(tape, Tape) and any(a.requires_grad for a in (x, *reads)):
-            if any(b.set.damping is not None for b in self.batches):
+            if self._depends_on_start():
                 reads.append(s.reference)
             back = partial(self._back, inputs, s)
             tape.record_function("step of SolverNewton", back, reads, [], finals=written)
         s.watch(x, None, None)
         self._finish(s)
+
+    def _depends_on_start(self) -> bool:
+        """Whether positions before a step count, beside what follows from the predicted ones."""
+        return any(b.set.damping is not None for b in self.batches)
 
     def _read_by_sets(self, s: Substep) -> list[array]:
         """Arrays of the constraints that a step depends on."""
@@ -201,9 +205,10 @@ class SolverNewton(Solver, key="newton"):
 
 
 @dataclass(eq=False)
-class _Systems:
-    """The last system of equations; made anew where other points are free, or other multipliers kept."""
+class Systems:
+    """The last system of equations of a kind; made anew where other points are free, or other multipliers kept."""
 
+    kind: type[StepSystem] = StepSystem
     _known: tuple[bytes, ...] = ()
     _system: StepSystem | None = None
 
@@ -212,5 +217,5 @@ class _Systems:
             s.kept = bool((s.alpha == 0.0).any())
         key = ((inv_mass > 0.0).tobytes(), bytes(s.kept for s in sets))
         if self._system is None or key != self._known:
-            self._known, self._system = key, StepSystem(sets, inv_mass)
+            self._known, self._system = key, self.kind(sets, inv_mass)
         return self._system

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -23,18 +23,23 @@ from sim.solvers.newton.sparse import Block, Pattern
 class KktResidual:
     """The equations at some positions and multipliers.
 
-    rows: of each set; residual: of all unknowns; inertia: (x - x~) M (x - x~) / 2; norm: of W r1 [m], and of r2 over
-    the root of J W J^T.
+    rows: of each set; residual: of all unknowns; potential: of inertia and outer forces; norm: of W r1 [m], and of r2
+    over the root of J W J^T.
     """
 
     rows: list[RowValues]
     residual: np.ndarray
-    inertia: float
+    potential: float
     norm: float
 
 
 class StepSystem:
-    """The equations of steps of one model, for one choice of free points and of sets whose multipliers are kept."""
+    """The equations of steps of one model, for one choice of free points and of sets whose multipliers are kept.
+
+    inertia: masses in the matrix, over those that points have.
+    """
+
+    inertia: ClassVar[float] = 1.0
 
     def __init__(self, sets: Sequence[StepElements], inv_mass: np.ndarray) -> None:
         self.sets = sets
@@ -64,7 +69,7 @@ class StepSystem:
     def evaluate(self, x: array, predicted: np.ndarray, inputs: StepInputs, kept: np.ndarray) -> KktResidual:
         """The equations at positions x.  kept: the multipliers that are unknowns."""
         w = host(inputs.inv_mass)[self.free, None]
-        away = (host(x) - predicted)[self.free] / w
+        unbalanced, potential = self.outer(host(x), predicted, inputs)
         residual = np.zeros(self.size)
         pulled = np.zeros((len(self.unknown), 3))
         scale = np.ones(self.size)
@@ -79,15 +84,19 @@ class StepSystem:
             if at.inertia is not None:
                 residual[own] = np.where(at.acting, at.strain + s.alpha * at.multiplier, at.inertia * at.multiplier)
                 scale[own] = 1.0 / np.sqrt(np.maximum(at.inertia, np.finfo(float).tiny))
-        residual[: self.positions] = (away - pulled[self.free]).ravel()
-        return KktResidual(
-            rows, residual, 0.5 * float((away * away * w).sum()), float(np.linalg.norm(residual * scale))
-        )
+        residual[: self.positions] = (unbalanced - pulled[self.free]).ravel()
+        return KktResidual(rows, residual, potential, float(np.linalg.norm(residual * scale)))
+
+    def outer(self, x: np.ndarray, predicted: np.ndarray, inputs: StepInputs) -> tuple[np.ndarray, float]:
+        """What inertia and outer forces add to r1, (free, 3), and the potential of that."""
+        w = host(inputs.inv_mass)[self.free, None]
+        away = (x - predicted)[self.free] / w
+        return away, 0.5 * float((away * away * w).sum())
 
     def merit(self, at: KktResidual, near: KktResidual, kept: np.ndarray) -> float:
         """The incremental potential, augmented for the multipliers `kept`; its gradient is the residual where `at` is
         `near` (see `StepElements.energy`)."""
-        total = at.inertia
+        total = at.potential
         for s, rows, by, own in zip(self.sets, at.rows, near.rows, self.borders, strict=True):
             total += s.energy(rows, by, kept[own - self.positions] if s.kept else None)
         return total
@@ -109,7 +118,7 @@ class StepSystem:
         definite: every block is made positive semidefinite, so that a step goes downhill (J. Teran, E. Sifakis, G.
         Irving, R. Fedkiw, "Robust Quasistatic Finite Elements and Flesh Simulation", 2005).
         """
-        values = [np.repeat((1.0 + shift) / host(inputs.inv_mass)[self.free], 3)]
+        values = [np.repeat((self.inertia + shift) / host(inputs.inv_mass)[self.free], 3)]
         slopes = []
         for k, (s, rows) in enumerate(zip(self.sets, at.rows, strict=True)):
             slopes.append(s.slopes(x, k, inputs, rows))

@@ -148,9 +148,10 @@ def test_what_begins_inside_is_said(kind: str, other: str, apart: float) -> None
         builder.finalize()
 
 
-def test_what_begins_in_the_floor_is_said() -> None:
+@pytest.mark.parametrize("kind", ["sphere", "cylinder"])
+def test_what_begins_in_the_floor_is_said(kind: str) -> None:
     builder = sim.ModelBuilder()
-    add(builder, builder.add_body([0, 0.05, 0], label="b"), "sphere", 0.1, Config())
+    add(builder, builder.add_body([0, 0.05, 0], label="b"), kind, 0.1, Config())
     builder.add_ground_plane(0.0, label="floor")
     with pytest.raises(sim.ModelError, match=r"b.hull and floor begin 0.05 m inside of each other"):
         builder.finalize()

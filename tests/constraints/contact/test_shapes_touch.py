@@ -87,8 +87,10 @@ def test_particles_lie_on_a_box_that_they_push() -> None:
 
 def test_what_does_not_meet_is_said() -> None:
     builder = sim.ModelBuilder()
-    wheel = builder.add_body([0, 1, 0], label="wheel")
-    builder.add_shape_cylinder(wheel, None, 0.1, 0.02)
-    builder.add_ground_plane(0.0)
-    with pytest.raises(sim.ModelError, match="a cylinder and a plane do not meet so far"):
+    stone = builder.add_body([0, 1, 0], label="stone")
+    corners = [[0.0, 0, 0], [0.1, 0, 0], [0, 0.1, 0], [0, 0, 0.1]]
+    faces = [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]
+    builder.add_shape_mesh(stone, None, vertices=corners, indices=faces)
+    builder.add_shape_sphere((0.0, 0.0, 0.0), 0.1)
+    with pytest.raises(sim.ModelError, match="a mesh and a ball of the world do not meet so far"):
         builder.finalize()

@@ -178,3 +178,40 @@ def test_a_note_tells_how_it_lies_and_when_it_stands_on_its_bound(takes):
     assert "time +13.7 ms, turn 4 deg, shift" in note and "bound" not in note
     problem = rope(takes(0.02, LYING), "align: {time: 10 ms}").build()
     assert "stands on its bound" in alignment_note(problem, problem.simulate()["take"], None)
+
+
+def test_a_noise_of_each_axis_and_marker_weighs_what_is_seen(takes):
+    """Alignment has no closed form then: it is found by steps, and the gradient is still that of the least value."""
+    folder = takes(0.03, LYING, noise=1e-3)
+    noises = np.array([[1e-3, 2e-3, 5e-3], [3e-3, 3e-3, 3e-3], [1e-3, 4e-3, 2e-3]])
+    text = (
+        (folder / "rope.yaml")
+        .read_text()
+        .replace("noise: 2 mm", "noise: {each: [[1 mm, 2 mm, 5 mm], 3 mm, [1 mm, 4 mm, 2 mm]]}")
+    )
+    for align in (True, False):
+        scene = text if align else text.replace(", align: {}", "")
+        (folder / "each.yaml").write_text(scene.replace("align: {}", "align: {time: 60 ms, frame: true}"))
+        problem = load_scene(folder / "each.yaml").build()
+        made = problem.simulate()
+        (part,) = problem.residuals(problem.start, made)
+        (e,) = problem.experiments
+        target = e.targets["links"]
+        np.testing.assert_array_equal(target.deviations, noises)
+        if not align:
+            off = (problem.markers["links"].at(made["take"].positions) - target.positions) / noises
+            assert problem.value(problem.start) == pytest.approx(np.nanmean(off**2), rel=1e-12)
+        assert problem.value(problem.start) == pytest.approx(part.loss, rel=1e-12)
+        _, gradient = problem.value_and_grad(problem.start)
+        h = 1e-4
+        near, far = (problem.value(problem.start + t) - problem.value(problem.start - t) for t in (h, 2 * h))
+        assert gradient[0] == pytest.approx((8 * near - far) / (12 * h), rel=1e-6)
+
+
+def test_noises_are_as_many_as_markers(takes):
+    folder = takes(0.03, LYING)
+    (folder / "each.yaml").write_text(
+        (folder / "rope.yaml").read_text().replace("noise: 2 mm", "noise: {each: [1 mm]}")
+    )
+    with pytest.raises(SceneError, match="1 noises of 3 markers"):
+        load_scene(folder / "each.yaml").build()

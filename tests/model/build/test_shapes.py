@@ -152,7 +152,7 @@ def test_masses_have_gradients():
 
 def test_worlds_and_shapes_of_the_world():
     builder = sim.ModelBuilder()
-    body = builder.add_body(label="cube")
+    body = builder.add_body((0, 0, 9), label="cube")
     builder.add_shape_plane((0, 0, 2, -1), label="table")
     builder.add_shape_box(body)
     builder.add_shape_plane(xform=(1, 0, 0, *TURN), body=body, width=2, length=3, label="side")

@@ -81,8 +81,8 @@ _LANE_ARGUMENTS = {"lanes": ["i64 %linear", "ptr %dummy"], "some": ["i64 %linear
 
 class Emitter(BodyEmitter):
     """Text of one kernel: `text` gives the module, and then `vectors_given` says that LLVM is to look for no others:
-    there is a body for eight threads, or there are too few threads for any to be worth the time; `straight`: that
-    besides there is no loop but that over the threads."""
+    there is a body for eight threads, or there are too few threads for any to be worth the time; `straight`:
+    there is no loop but that over the threads."""
 
     vectors_given = straight = False
 
@@ -101,7 +101,7 @@ class Emitter(BodyEmitter):
         wide: list[str] = []
         few = bool(self.func.attrs.get("few"))
         self.vectors_given = lanes is not None or few
-        self.straight = self.vectors_given and not any(op.name in ("for", "while") for op in walk(self.func.body))
+        self.straight = not any(op.name in ("for", "while") for op in walk(self.func.body))
         before = ["  %begin = add i64 %start, 0"]
         if lanes is not None:
             self.declared |= lanes.declared

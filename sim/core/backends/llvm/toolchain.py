@@ -44,10 +44,10 @@ def _print(template: bytes, kinds: bytes, values: int) -> None:
     sys.stdout.write(print_text(template.decode(), shown))
 
 
-_STRAIGHT = ("always_inliner", "sroa", "instruction_combine", "simplify_cfg", "new_gvn", "dead_code_elimination")
-"""The passes for code without inner loops.  Our own have left little to do: LLVM's full list, with the second
-scheduling of instructions that the highest level of its code generator adds, takes twice the time for code that is no
-faster."""
+_SHORT = ("always_inliner", "sroa", "instruction_combine", "simplify_cfg", "new_gvn", "dead_code_elimination")
+"""The passes for code that has its vectors, and no inner loops.  Our own have left little to do: LLVM's full list, with
+the second scheduling of instructions that the highest level of its code generator adds, takes twice the time for code
+that is no faster."""
 
 
 @functools.cache
@@ -85,22 +85,23 @@ class Toolchain:
 
         vectors_given: the text has vectors where it wants them; LLVM would gather the scalars of indices into more of
             them, and spend longer on taking these apart again.
-        straight: it has them, and there is no loop but that over the threads.
+        straight: there is no loop but that over the threads.
         """
+        short = straight and vectors_given and level > 1
         module = self.llvm.parse_assembly(text)
-        machine = self.machine(min(level, 1) if straight else level)
+        machine = self.machine(1 if short else level)
         module.triple, module.data_layout = self.triple, str(machine.target_data)
         module.verify()
         options = self.llvm.create_pipeline_tuning_options(speed_level=level)
-        # No loop is vectorised that does not ask for it: there are processors for which LLVM 22 (with assertions, as
-        # in the wheels of llvmlite) ends the process where its two models of what a loop costs disagree.
-        options.loop_vectorization = options.loop_interleaving = False
+        # Loops inside of threads are left alone: LLVM 22, built with assertions as in the wheels of llvmlite, ends the
+        # process where its two models of what such a loop costs disagree, as they do for some processors.
+        options.loop_vectorization = options.loop_interleaving = level > 1 and straight and not vectors_given
         options.loop_unrolling = level > 1
         options.slp_vectorization = level > 1 and not vectors_given
         passes = self.llvm.create_pass_builder(machine, options)
-        if straight and level > 1:
+        if short:
             manager = self.llvm.create_new_module_pass_manager()
-            for name in _STRAIGHT:
+            for name in _SHORT:
                 getattr(manager, f"add_{name}_pass")()
         else:
             manager = passes.getModulePassManager()
@@ -133,7 +134,7 @@ def load_functions(
     if about is None:
         tools = toolchain()
         about = "\n".join((tools.version, tools.triple, tools.cpu, tools.features))
-    key = cache.cache_key(text, about, f"{level} {vectors_given}{' straight' if straight else ''}")
+    key = cache.cache_key(text, about, f"{level} {vectors_given} {straight}")
     with compiling:
         code = cache.load(key)
         if code is None:

@@ -39,8 +39,8 @@ def reached_arrays(func: Func, sources: Collection[Value]) -> set[Value]:
     """Array parameters that a kernel writes with values that depend on the arrays `sources`, also through memory."""
 
     def grow(reached: set[Value]) -> None:
-        values = varied_values(func, reached.union(sources))
-        reached.update(array for array, _ in written_from(func, values))
+        arrays = reached.union(sources)
+        reached.update(array for array, _ in written_from(func, varied_values(func, arrays), arrays))
 
     return least_fixpoint((), grow)
 
@@ -67,8 +67,16 @@ def is_active(op: Op, varied: set[Value], active: Collection[Value]) -> bool:
     if any(r in varied for r in op.results):
         return True
     return any(
-        (o.row.writes and o.operands[0] in active) or any(r in varied for r in o.results) for o in walk_regions(op)
+        (o.row.writes and o.operands[0] in active)
+        or any(r in varied for r in o.results)
+        or (o.name == "rule" and goes_back(o, varied, active))
+        for o in walk_regions(op)
     )
+
+
+def goes_back(rule: Op, varied: Collection[Value], active: Collection[Value]) -> bool:
+    """Does the derivative of this `rule` have anything to add to?"""
+    return any(v in varied or v in active for v in rule.operands)
 
 
 def tbr_closure(
@@ -122,6 +130,9 @@ def tbr_values(
             if any(r in varied for r in op.results):
                 tbr.update(op.operands)
                 tbr.update(op.results)
+        elif op.name == "rule":
+            if goes_back(op, varied, active):
+                tbr.update(op.operands)
         elif op.row.memory:
             access = split_memory(op)
             if access.array in replayed and op.row.writes:
@@ -161,12 +172,17 @@ def clobbered_loads(func: Func, groups: Mapping[Value, int]) -> set[Op]:
     return found
 
 
-def written_from(func: Func, values: Collection[Value]) -> list[tuple[Value, Op]]:
-    """(array parameter, write) of every write that puts one of these values into memory."""
+def written_from(func: Func, values: Collection[Value], arrays: Collection[Value] = ()) -> list[tuple[Value, Op]]:
+    """(array parameter, write) of every write that puts one of these values into memory.
+
+    So does any write of a function with a rule that takes one of the values, or of `arrays`: nobody knows what the
+    rule makes of them.
+    """
+    taking = {op.callee for op in walk(func.body) if op.name == "rule" and goes_back(op, values, arrays)}
     return [
         (op.operands[0], op)
         for op in walk(func.body)
-        if op.row.writes and any(v in values for v in split_memory(op).values)
+        if op.row.writes and (op.by_rule in taking or any(v in values for v in split_memory(op).values))
     ]
 
 

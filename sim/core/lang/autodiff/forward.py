@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from sim.core.lang.analysis.activity import is_float, varied_values
+from sim.core.lang.analysis.activity import goes_back, is_float, varied_values
 from sim.core.lang.autodiff.degeneracy import (
     combined_calls,
     demand_distinct,
@@ -107,6 +107,9 @@ class TangentEmitter:
                     self._tape(op)
                 elif op.name == "call":
                     self._call(op)
+                elif op.name == "rule" and goes_back(op, self.dot, self.shadow):
+                    what = f"`{op.callee.name}` has a gradient function and writes arrays: that gives no tangent"
+                    raise GradientError(what, op.span, "use reverse mode, or return the values")
 
     def _move_apart(self, op: Op) -> None:
         """The results of an operation for values that are moved apart."""

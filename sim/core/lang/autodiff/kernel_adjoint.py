@@ -15,6 +15,7 @@ from sim.core.lang.autodiff.primal import AdjointConfig, ForwardState, PrimalEmi
 from sim.core.lang.autodiff.recording_kernel import recording_kernel
 from sim.core.lang.autodiff.replay_plan import ReplayPlan, plan_replay
 from sim.core.lang.autodiff.reverse import Cotangents, ReverseEmitter
+from sim.core.lang.autodiff.rules import read_finals
 from sim.core.lang.autodiff.to_be_recorded import ToBeRecorded
 from sim.core.lang.autodiff.undo_stack import UndoStack
 from sim.core.lang.errors import GradientError
@@ -41,7 +42,8 @@ class KernelAdjoint:
     returned:  scalar types of the logs (entries, threads) of values that atomics in loops returned.
     logs:      what it writes down itself, one thread at a time.  The arrays that it replays must be given as copies
                that may be changed (they are whole again afterwards).
-    finals:    numbers of the parameters whose values after the launch it loads (atomic minima and maxima).
+    finals:    numbers of the parameters whose values after the launch it loads (atomic minima and maxima; what
+               a gradient function reads of what its function has written).
     recording: the kernel with the caches, the logs of returned values, and the entry counts of these and of the other
                logs, as extra parameters; None if there are none.
     source:    `func` with calls of functions whose derivative is in closed form, for the tangent of the adjoint.
@@ -72,7 +74,7 @@ def kernel_adjoint(tbr: ToBeRecorded, cached: Collection[int] = ()) -> KernelAdj
     block = Block([Value(p.type, p.name) for p in kernel.params])
     env: Env = dict(zip(kernel.params, block.params, strict=True))
     gradient = {source: Value(source.type, f"adj_{source.name}") for source in active}
-    finals = {p: Value(p.type, f"final_{p.name}") for p in _extremes(kernel, tbr.groups, active)}
+    finals = {p: Value(p.type, f"final_{p.name}") for p in _seen_after(kernel, tbr.groups, active)}
     caches = layout.parameters()
     with Builder(block) as b:
         logs = kernel_logs(b, tbr, plan, env)
@@ -159,6 +161,11 @@ def _memory_of(adjoint: Func, tbr: ToBeRecorded) -> dict[Value, int]:
     return groups
 
 
+def _seen_after(kernel: Func, groups: dict[Value, int], gradient: Collection[Value]) -> list[Value]:
+    """Arrays that the adjoint loads as they are after the launch."""
+    return sorted({*_extremes(kernel, groups, gradient), *read_finals(kernel)}, key=kernel.params.index)
+
+
 def _extremes(kernel: Func, groups: dict[Value, int], gradient: Collection[Value]) -> list[Value]:
     """Arrays with a gradient that take atomic minima or maxima.  Refuses those that may be written otherwise too."""
     seen: list[tuple[str, Op]] = []
@@ -184,7 +191,7 @@ def _extremes(kernel: Func, groups: dict[Value, int], gradient: Collection[Value
         seen.append((kind, op))
         if kind in ("min", "max") and array in gradient and array not in found:
             found.append(array)
-    return sorted(found, key=kernel.params.index)
+    return found
 
 
 def _disjoint(a: Op, b: Op) -> bool:

@@ -122,7 +122,7 @@ class PrimalEmitter:
 
     def _special(self, op: Op, env: Env) -> bool:
         """Emit what is not simply copied; returns whether it is."""
-        if op.name in ("store", "accum", "print", "assert"):
+        if op.name in ("store", "accum", "rule", "print", "assert"):
             if self.plan.stores(op):
                 self.undo.perform(op, env, push=True)
         elif is_degenerate(op):

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
-from sim.core.lang.analysis.activity import is_float, tbr_closure, varied_values
+from sim.core.lang.analysis.activity import goes_back, is_float, tbr_closure, varied_values
 from sim.core.lang.autodiff.checkpoints import LoopCheckpoints, TripRestorer, trip_env
 from sim.core.lang.autodiff.degeneracy import (
     any_nonzero,
@@ -30,18 +30,19 @@ from sim.core.lang.autodiff.degeneracy import (
 )
 from sim.core.lang.autodiff.primal import AdjointConfig, ForwardState, PrimalEmitter
 from sim.core.lang.autodiff.replay_plan import counters
+from sim.core.lang.autodiff.rules import emit_rule
 from sim.core.lang.autodiff.undo_log import rewind_all
 from sim.core.lang.autodiff.undo_stack import address_of
 from sim.core.lang.errors import GradientError
 from sim.core.lang.ir.builder import Builder
-from sim.core.lang.ir.clone import Env, copy_block, rebuild
+from sim.core.lang.ir.clone import Env, rebuild
 from sim.core.lang.ir.core import Block, Func, Op, Value, emit, split_memory
 from sim.core.lang.ir.dce import dce
 from sim.core.lang.ir.regions import free_values
 from sim.core.lang.ir.sinking import sink
 from sim.core.lang.ir.table import OPS, ZERO
 from sim.core.lang.ir.verifier import verify
-from sim.core.lang.types import ArrayType, Type, int32
+from sim.core.lang.types import Type, int32
 
 Cotangents = dict[Value, Value]
 
@@ -77,6 +78,8 @@ class ReverseEmitter:
                     self._reverse_loop(op, env, cotangents, state)
             elif op.name == "call":
                 self._reverse_call(op, env, cotangents)
+            elif op.name == "rule":
+                self._reverse_rule(op, env, cotangents)
             elif op.name in OPS and op.results[0] in cotangents:
                 self._reverse_primitive(op, env, cotangents)
             elif op.name in ("tape_load", "tape_store") and any(
@@ -136,6 +139,8 @@ class ReverseEmitter:
         cts = b.load(grad, where, touched, at)
         if op.name == "store":
             b.store(grad, where, touched, [b.const(0.0, ct.type) for ct in cts], at)
+        if op.by_rule is not None:  # that has gone before, in its place
+            return
         for k, ct in zip(hit, cts, strict=True):
             self.add(cotangents, values[k], ct)
 
@@ -183,13 +188,15 @@ class ReverseEmitter:
         args = [env.get(v, v) for v in (*op.operands, *op.results)]
         if is_degenerate(op):
             self._check_distinct(op, env, dict(zip(results, cts, strict=True)))
-        rule: Func = op.attrs["vjp"]()
-        arrays = [v for v in op.operands if isinstance(v.type, ArrayType)]
-        sums = [self.config.gradient.get(v) for v in arrays]
-        none = [p for p, v in zip(rule.params[len(args) + len(cts) :], sums, strict=True) if v is None]
-        given_sums = [v or Value(p.type) for v, p in zip(sums, arrays, strict=True)]
-        given: Env = dict(zip(rule.params, [*args, *cts, *given_sums], strict=True))
-        parts = copy_block(b, rule.body, given, lambda o, _: o.row.writes and o.operands[0] in none)
+        parts = emit_rule(b, op, args, cts, self.config.gradient, self.config.finals)
+        for v, part in zip([v for v in op.operands if is_float(v)], parts, strict=True):
+            self.add(cotangents, v, part)
+
+    def _reverse_rule(self, op: Op, env: Env, cotangents: Cotangents) -> None:
+        if not goes_back(op, self.config.varied, self.config.gradient):
+            return
+        args = [env.get(v, v) for v in op.operands]
+        parts = emit_rule(self.b, op, args, [], self.config.gradient, self.config.finals)
         for v, part in zip([v for v in op.operands if is_float(v)], parts, strict=True):
             self.add(cotangents, v, part)
 

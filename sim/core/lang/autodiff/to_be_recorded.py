@@ -26,6 +26,7 @@ from sim.core.lang.analysis.activity import (
     written_from,
 )
 from sim.core.lang.autodiff.cache_plan import min_cut_cache
+from sim.core.lang.autodiff.rules import check_rules
 from sim.core.lang.errors import GradientError
 from sim.core.lang.ir.core import Func, Op, Value, walk
 from sim.core.lang.ir.dce import dce
@@ -103,7 +104,7 @@ def to_be_recorded(kernel: Func, active: Iterable[int], aliases: Iterable[Collec
     clobbered = clobbered_loads(kernel, groups)
     replayed, needed = _replayed(kernel, groups, sources, varied, clobbered)
     _check_replay(kernel, replayed)
-    _check_calls(kernel, groups)
+    check_rules(kernel, groups)
 
     looped, number = ops_in_loops(kernel), {p: k for k, p in enumerate(kernel.params)}
     replayed_memory = {groups[array] for array in replayed}
@@ -173,20 +174,6 @@ def _check_replay(kernel: Func, replayed: set[Value]) -> None:
             )
 
 
-def _check_calls(kernel: Func, groups: Mapping[Value, int]) -> None:
-    """Refuse gradient functions of arrays that the kernel writes: they read the array as it was before the launch."""
-    written = {groups[op.operands[0]]: op.operands[0] for op in walk(kernel.body) if op.row.writes}
-    for op in walk(kernel.body):
-        spoilt = next((v for v in op.operands if groups.get(v) in written), None) if op.name == "call" else None
-        if spoilt is not None:
-            raise GradientError(
-                f"`{op.callee.name}` has a gradient function that takes the array '{spoilt.name}', which this"
-                f" kernel writes to (as '{written[groups[spoilt]].name}')",
-                op.span,
-                "write to another array, or pass the elements instead of the array",
-            )
-
-
 def _detached(
     kernel: Func, groups: Mapping[Value, int], sources: set[Value], varied: set[Value], clobbered: Collection[Op]
 ) -> set[Value]:
@@ -194,7 +181,7 @@ def _detached(
 
     Raises GradientError if the kernel reads them back and writes what depends on them to an array with a gradient.
     """
-    detached = {array for array, _ in written_from(kernel, varied) if array not in sources}
+    detached = {array for array, _ in written_from(kernel, varied, sources) if array not in sources}
     while True:
         detached = {p for p in groups if p not in sources and any(groups[p] == groups[a] for a in detached)}
         through = varied_values(kernel, detached, clobbered)

@@ -241,7 +241,7 @@ def remembered(known: dict[Any, T], key: Any, make: Callable[[], T]) -> T:
 
 def same_calls(a: list[Op], b: list[Op]) -> bool:
     """Whether two lists of operations call the same functions by the same derivatives."""
-    calls = [[op.callee for op in ops if op.name == "call"] for ops in (a, b)]
+    calls = [[op.callee for op in ops if op.name in ("call", "rule")] for ops in (a, b)]
     return len(calls[0]) == len(calls[1]) and all(map(operator.is_, *calls))
 
 

@@ -58,6 +58,7 @@ class Function:
         self.separator: Function | None = None
         self.earlier: Function | None = None  # of this name with other argument types: see `func`
         self.synonyms: Mapping[str, str] = {}  # other names of parameters
+        self.takes: Mapping[str, str] = {}  # what parameters without a type have to be: see `tracing/argument_forms`
         self.outputs = 0  # variables that a call may name behind the arguments, instead of taking results
         self.internal = (python.__module__ or "").startswith(_INTERNAL)
         self.traces: dict[Any, Any] = {}  # by argument types: see `captures.remembered`

@@ -125,6 +125,11 @@ class Op:
         return bool(self.attrs.get("exclusive"))
 
     @property
+    def by_rule(self) -> Any:
+        """Of a write: the function in closed form that it belongs to, whose `rule` goes back in its place, or None."""
+        return self.attrs.get("by_rule")
+
+    @property
     def how(self) -> str:
         """Of an atomic: "add", "min", "max", "exch", "cas", "and", "or" or "xor"."""
         how: str = self.attrs["how"]

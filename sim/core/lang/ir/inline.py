@@ -15,15 +15,15 @@ def inline_call(b: Builder, callee: Func, args: Sequence[Value]) -> list[Value]:
 
 
 def inline(func: Func) -> Func:
-    """Replace every `call` by the body of its callee."""
+    """Replace every `call` by the body of its callee, and leave out every `rule`."""
 
     def special(b: Builder, op: Op, env: Env) -> bool:
         if op.name != "call":
-            return False
+            return op.name == "rule"
         args = [env.get(v, v) for v in op.operands]
         inner: Env = dict(zip(op.callee.params, args, strict=True))
         results = copy_block(b, op.callee.body, inner, lambda o, e: special(b, o, e))
         env.update(zip(op.results, results, strict=True))
         return True
 
-    return rebuild(func, special) if any(op.name == "call" for op in walk(func.body)) else func
+    return rebuild(func, special) if any(op.name in ("call", "rule") for op in walk(func.body)) else func

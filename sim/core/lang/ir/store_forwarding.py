@@ -77,7 +77,7 @@ class _Forwarding:
         if op.name == "load" and complete:
             env.update(zip(op.results, held, strict=True))
             return
-        settled = op.name == "accum" and complete and array.name in self.exclusive
+        settled = op.name == "accum" and complete and op.by_rule is None and array.name in self.exclusive
         if op.row.writes:
             self.forget(op, place, known, precise=leaf is None and (op.name == "store" or settled))
         if settled:
@@ -90,7 +90,7 @@ class _Forwarding:
                 self.b.store(place[0], list(place[1:]), op.leaves, moved)
         else:
             copy_op(self.b, op, env)
-            if op.name not in ("load", "store"):
+            if op.name not in ("load", "store") or op.by_rule is not None:  # the rule's gradient is that of memory
                 return
             moved = [env.get(v, v) for v in (op.results if op.name == "load" else values)]
         if leaf is None:

@@ -23,6 +23,7 @@ from sim.core.lang.library import (
     vector,
 )
 from sim.core.lang.library.export import LIBRARY, RANDOM
+from sim.core.lang.library.forms import FORMS
 
 __all__ = [
     "LIBRARY",
@@ -38,6 +39,8 @@ __all__ = [
     "vector",
 ]
 
+INNER = {f.name: f for f in (matrix.mat_mat, matrix.mat_vec, matrix.vec_mat, rand._randi, rand._randu)}
+"""Functions with forms that are called by an operator or a builtin."""
 OPERATORS.update(
     {
         ("mul", "matrix", "matrix"): matrix.mat_mat,
@@ -68,6 +71,12 @@ SYNONYMS = {
 OUTPUTS = {"eig3": 2, "qr3": 2, "quat_to_axis_angle": 2, "svd2": 3, "svd3": 3}
 """Functions that Warp has in a second form too, `svd3(a, u, s, v)`: how many variables they assign to."""
 
+_every = {**RANDOM, **LIBRARY, **INNER}
+for _names, _forms in FORMS.items():
+    for _name in _names.split():
+        _function = _every[_name]
+        assert isinstance(_function, Function)
+        _function.takes = _forms
 for _names, _synonyms in SYNONYMS.items():
     for _name in _names.split():
         _function = LIBRARY[_name]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, Union, get_args
@@ -357,7 +358,7 @@ def vector(length: int, dtype: Any = float) -> Vector:
         return dtype[length]  # type: ignore[return-value]
     if is_open(length) or is_open(dtype):
         return _intern(TypePattern, "vector", length, dtype)  # type: ignore[return-value]
-    return _intern(Vector, int(length), as_scalar(dtype))
+    return _intern(Vector, operator.index(length), as_scalar(dtype))
 
 
 def matrix(shape: tuple[int, int], dtype: Any = float) -> Matrix:
@@ -369,7 +370,7 @@ def matrix(shape: tuple[int, int], dtype: Any = float) -> Matrix:
         return dtype[shape]  # type: ignore[return-value]
     if any(map(is_open, (*shape, dtype))):
         return _intern(TypePattern, "matrix", *shape, dtype)  # type: ignore[return-value]
-    return _intern(Matrix, int(shape[0]), int(shape[1]), as_scalar(dtype))
+    return _intern(Matrix, operator.index(shape[0]), operator.index(shape[1]), as_scalar(dtype))
 
 
 def quaternion(dtype: Any = float) -> Quaternion:

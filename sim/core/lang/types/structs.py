@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.core.lang.errors import RefusedName
+from sim.core.lang.errors import RefusedName, UnknownAttribute
 from sim.core.lang.types.base import (
     ArrayType,
     CompositeType,
@@ -133,7 +133,7 @@ class HostStruct:
     def __setattr__(self, name: str, value: Any) -> None:
         kind: Struct = self._sim_struct_
         if name not in kind.fields:
-            raise AttributeError(f"struct {kind.name} has no field '{name}'; it has {', '.join(kind.fields)}")
+            raise UnknownAttribute(f"struct {kind.name} has no field '{name}'; it has {', '.join(kind.fields)}")
         field = kind.fields[name]
         in_memory = isinstance(getattr(value, "dtype", None), Type)  # an array of one element: see references.py
         if isinstance(field, Homogeneous) and not isinstance(value, Composite) and not in_memory:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias
 
 import numpy as np
 
-from sim.core.lang.errors import GradientError
+from sim.core.lang.errors import ArrayError, GradientError
 from sim.core.lang.frontend.constructors import array as array_by_its_address
 from sim.core.lang.frontend.tracing.registry import in_kernels
 from sim.core.lang.references import indexed_array_type
@@ -53,6 +53,15 @@ from sim.core.runtime.memory.buffer import Buffer, retaining
 from sim.core.runtime.memory.elements import HostData, differentiable, element, element_value, python_values, to_host
 from sim.core.runtime.memory.spans import is_packed
 
+if TYPE_CHECKING:  # which takes a default: `array` alone is an array of anything
+    from typing_extensions import TypeVar
+
+    Element = TypeVar("Element", default=Any)
+else:
+    from typing import TypeVar
+
+    Element = TypeVar("Element")
+
 _object_new = object.__new__
 
 
@@ -64,13 +73,15 @@ def _not_yet_filled(cls: type, *args: Any, **options: Any) -> Any:
 def _become(made: Any, given: Any, base: type) -> None:
     """An instance of a user's subclass of `base` shows what an array shows."""
     if not isinstance(given, base):
-        raise TypeError(f"{type(made).__name__} needs data, a shape or a pointer: annotations are {base.__name__}[...]")
+        raise ArrayError(
+            f"{type(made).__name__} needs data, a shape or a pointer: annotations are {base.__name__}[...]"
+        )
     for name in base.__dict__["__slots__"]:
         if name != "__weakref__":
             setattr(made, name, getattr(given, name))
 
 
-class array(HostSide, ArrayOperators):  # noqa: N801  Warp's name
+class array(HostSide, ArrayOperators, Generic[Element]):  # noqa: N801  Warp's name
     """An array on a device, or, without data, shape and pointer, an annotation (`array(dtype=vec3)`, `array[vec3]`).
 
     data: numbers, nested lists, host vectors or structs, NumPy or DLPack arrays, another array.
@@ -131,7 +142,7 @@ class array(HostSide, ArrayOperators):  # noqa: N801  Warp's name
         if data is None and shape is None and ptr is None:
             return array_type(dtype, 1 if ndim is None else ndim)
         if data is not None and ptr is not None:
-            raise TypeError("give either data or ptr, not both")
+            raise ArrayError("give either data or ptr, not both")
         if ptr is not None:
             made = make_array(*at_pointer(ptr, dtype, shape, strides, device, capacity, deleter))
         elif data is None and shape is not None:
@@ -145,7 +156,7 @@ class array(HostSide, ArrayOperators):  # noqa: N801  Warp's name
         if data is not None and shape is not None:
             made = made.reshape(shape)
         if ndim is not None and made.ndim != ndim:
-            raise ValueError(f"data of shape {made.shape} of {made.dtype} has {made.ndim} dimensions, not {ndim}")
+            raise ArrayError(f"data of shape {made.shape} of {made.dtype} has {made.ndim} dimensions, not {ndim}")
         if requires_grad and differentiable(made.dtype):  # as in Warp one may ask: integers have no gradient
             made.requires_grad = True
         if grad is not None:
@@ -185,7 +196,7 @@ class array(HostSide, ArrayOperators):  # noqa: N801  Warp's name
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
         if value and not differentiable(self.dtype):
-            raise TypeError(f"an array of {self.dtype} cannot require a gradient; use a floating-point type")
+            raise ArrayError(f"an array of {self.dtype} cannot require a gradient; use a floating-point type")
         self.buffer.requires_grad = bool(value)
         if not value:
             self.buffer.drop_gradient()
@@ -203,11 +214,11 @@ class array(HostSide, ArrayOperators):  # noqa: N801  Warp's name
     @retain_grad.setter
     def retain_grad(self, value: bool) -> None:
         if value and not self.requires_grad:
-            raise ValueError(f"retain_grad of {describe(self)} without requires_grad: there is no gradient to retain")
+            raise ArrayError(f"retain_grad of {describe(self)} without requires_grad: there is no gradient to retain")
         (retaining.add if value else retaining.discard)(self.buffer)
 
     @property
-    def grad(self) -> array | None:
+    def grad(self) -> Any:  # an array or None, which only `requires_grad` tells: checkers would doubt every use
         """The gradient, of the same type and shape (None without `requires_grad`); zero until a backward adds to it.
 
         Setting an array makes it hold the gradient from now on, what it holds is as if written to the gradient; setting
@@ -230,13 +241,13 @@ class array(HostSide, ArrayOperators):  # noqa: N801  Warp's name
             self.buffer.drop_gradient()
             return
         if not isinstance(value, array):
-            raise TypeError(f"a gradient is an array, not {type(value).__name__}; host data: x.grad.assign(values)")
+            raise ArrayError(f"a gradient is an array, not {type(value).__name__}; host data: x.grad.assign(values)")
         if value.dtype is not self.dtype or value.shape != self.shape:
-            raise ValueError(f"the gradient of {describe(self)} must have its shape and dtype, got {describe(value)}")
+            raise ArrayError(f"the gradient of {describe(self)} must have its shape and dtype, got {describe(value)}")
         if self.nbytes != self.buffer.nbytes or not (self.is_contiguous and value.is_contiguous):
-            raise ValueError("a view has no gradient of its own; set it on the whole array, or use x.grad.assign(...)")
+            raise ArrayError("a view has no gradient of its own; set it on the whole array, or use x.grad.assign(...)")
         if value.buffer is self.buffer:
-            raise ValueError("an array cannot hold its own gradient")
+            raise ArrayError("an array cannot hold its own gradient")
         self.requires_grad = True
         self.buffer.hold_gradient_in(value.buffer, value.offset - self.offset)
 
@@ -389,14 +400,14 @@ class indexedarray(ArrayOperators):  # noqa: N801  Warp's name
         if data is None:
             return indexed_array_type(dtype, ndim or 1)
         if not isinstance(data, array):
-            raise TypeError(f"an indexedarray shows a part of an array, not of a {type(data).__name__}")
+            raise ArrayError(f"an indexedarray shows a part of an array, not of a {type(data).__name__}")
         if dtype not in (None, Any) and as_type(dtype) is not data.dtype:
-            raise TypeError(f"the elements of an indexedarray are those of its data, {data.dtype}, not {dtype}")
+            raise ArrayError(f"the elements of an indexedarray are those of its data, {data.dtype}, not {dtype}")
         if ndim not in (None, data.ndim):
-            raise ValueError(f"data of {data.ndim} dimensions cannot be seen as an indexedarray of {ndim}")
+            raise ArrayError(f"data of {data.ndim} dimensions cannot be seen as an indexedarray of {ndim}")
         given = [indices] if isinstance(indices, array) else list(indices or ())
         if len(given) > data.ndim:
-            raise ValueError(f"indices for {len(given)} dimensions of an array that has {data.ndim}")
+            raise ArrayError(f"indices for {len(given)} dimensions of an array that has {data.ndim}")
         made: indexedarray = _object_new(indexedarray)
         made.data, made.indices = data, [_checked_indices(a, data) for a in given] + [None] * (4 - len(given))
         made.shape = tuple(n if a is None else a.size for n, a in zip(data.shape, made.indices, strict=False))
@@ -478,7 +489,7 @@ class indexedarray(ArrayOperators):  # noqa: N801  Warp's name
 
     def __array__(self, dtype: DType = None, copy: bool | None = None) -> np.ndarray:
         if copy is False:
-            raise ValueError("the elements of an indexedarray do not lie in order; NumPy gets a copy")
+            raise ArrayError("the elements of an indexedarray do not lie in order; NumPy gets a copy")
         return np.asarray(self.numpy(), dtype=dtype)
 
     def __len__(self) -> int:
@@ -523,9 +534,9 @@ def _checked_indices(indices: array | None, data: array) -> array | None:
         return None
     if not isinstance(indices, array) or indices.ndim != 1 or indices.dtype is not int32:
         found = describe(indices) if isinstance(indices, array) else f"a {type(indices).__name__}"
-        raise TypeError(f"indices are arrays of int32 of one dimension, not {found}")
+        raise ArrayError(f"indices are arrays of int32 of one dimension, not {found}")
     if indices.device is not data.device:
-        raise ValueError(f"the indices lie on {indices.device}, the data on {data.device}")
+        raise ArrayError(f"the indices lie on {indices.device}, the data on {data.device}")
     return indices
 
 
@@ -549,7 +560,7 @@ def _matching(dest: AnyArray, src: HostData) -> np.ndarray:
     if host.shape != dest.shape + inner:
         given = host.shape[: host.ndim - len(inner)]
         hint = "; fill_ sets all elements to one value" if given == (1,) else ""
-        raise ValueError(f"cannot assign data of shape {given} to {describe(dest)}{hint}")
+        raise ArrayError(f"cannot assign data of shape {given} to {describe(dest)}{hint}")
     return host
 
 
@@ -609,13 +620,13 @@ def _from_array(src: AnyArray, dtype: DType, device: DeviceLike, copy: bool, req
         return _converted(src, kind, device, copy)
     if isinstance(src, indexedarray):
         if not copy:
-            raise ValueError("the elements of an indexedarray do not lie in order; use copy=True")
+            raise ArrayError("the elements of an indexedarray do not lie in order; use copy=True")
         src = clone(src, device, requires_grad)
     elif copy:
         whole = src if kind is src.dtype else make_array(*with_elements(src.contiguous(), kind))
         return clone(whole, device, requires_grad)
     elif get_device(device) is not src.device:
-        raise ValueError(f"an array on {src.device} cannot be shared with {get_device(device)}; use copy=True")
+        raise ArrayError(f"an array on {src.device} cannot be shared with {get_device(device)}; use copy=True")
     elif kind is src.dtype:
         return make_array(src.buffer, src.offset, src.shape, src.strides, src.dtype)
     return src if kind is src.dtype else make_array(*with_elements(src, kind))
@@ -624,7 +635,7 @@ def _from_array(src: AnyArray, dtype: DType, device: DeviceLike, copy: bool, req
 def _converted(src: AnyArray, kind: Type, device: DeviceLike, copy: bool) -> array:
     """The values of an array as those of another scalar type: data, without gradient."""
     if not copy:
-        raise ValueError(f"{src.dtype} elements are not elements of {kind}; use copy=True, or x.view(dtype)")
+        raise ArrayError(f"{src.dtype} elements are not elements of {kind}; use copy=True, or x.view(dtype)")
     if recording.current() is not None and src.requires_grad:
         raise GradientError(
             f"array(x, dtype={kind}) of an array of {src.dtype} with a gradient converts values: the gradient would be"

@@ -88,7 +88,7 @@ def full(
 
 def _given(shape: ShapeLike | None, n: int | None) -> ShapeLike:
     if shape is None and n is None:
-        raise TypeError("a new array needs a shape")
+        raise ArrayError("a new array needs a shape")
     return n if shape is None and n is not None else shape  # type: ignore[return-value]
 
 
@@ -147,7 +147,7 @@ def copy(dest: AnyArray, src: AnyArray, dest_offset: int = 0, src_offset: int = 
     for name, value in (("dest", dest), ("src", src)):
         if not isinstance(value, (array, indexedarray)):
             given = type(value).__name__
-            raise TypeError(f"{name} of copy is not an array but {given}; use dest.assign(data) for host data")
+            raise ArrayError(f"{name} of copy is not an array but {given}; use dest.assign(data) for host data")
     for name, number in (("Destination offset", dest_offset), ("Source offset", src_offset), ("count", count)):
         if not hasattr(number, "__index__"):
             raise ArrayError(f"copy: offsets and count must be integers, got {number!r}")
@@ -203,7 +203,7 @@ def dtype_to_numpy(dtype: DType) -> type[np.generic]:
     """The type of NumPy that is this scalar type.  Raises TypeError for vectors, structs, ..."""
     kind = as_type(dtype)
     if not isinstance(kind, Scalar):
-        raise TypeError(f"{kind} is no scalar type; NumPy has its numbers in further dimensions")
+        raise ArrayError(f"{kind} is no scalar type; NumPy has its numbers in further dimensions")
     numpy_type: type[np.generic] = kind.np.type
     return numpy_type
 
@@ -223,8 +223,12 @@ def from_dlpack(source: Any, dtype: DType = None) -> array:
         made = make_array(buffer, offset, as_shape(shape or (1,)), strides or (kind.itemsize,), scalar_from_numpy(kind))
         return made if dtype is None else made.view(dtype)
     if where not in dlpack.HOST:
-        raise TypeError(f"Unsupported source device for DLPack: device_type={where}, device_id={number}")
-    shared: array = array(np.from_dlpack(source), dtype=dtype, copy=False)
+        raise ArrayError(f"Unsupported source device for DLPack: device_type={where}, device_id={number}")
+    try:
+        host = np.from_dlpack(source)
+    except ValueError as problem:
+        raise ArrayError(f"{type(source).__name__} gives no valid DLPack capsule: {problem}") from None
+    shared: array = array(host, dtype=dtype, copy=False)
     return shared
 
 

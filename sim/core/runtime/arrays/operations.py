@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sim.core.lang.errors import GradientError
+from sim.core.lang.errors import ArrayError, GradientError
 from sim.core.lang.types import Type
 from sim.core.runtime.ambient import observers, recording
 from sim.core.runtime.devices.base_device import Device, NodeForm
@@ -124,9 +124,9 @@ class Copy(Operation):
     def check_forms(to: Type, what: Type, shape: tuple[int, ...], given: tuple[int, ...]) -> None:
         """Raises where elements of one type and shape cannot be copied to those of another."""
         if to is not what:
-            raise TypeError(f"cannot copy {what} elements into an array of {to}; convert with a kernel")
+            raise ArrayError(f"cannot copy {what} elements into an array of {to}; convert with a kernel")
         if shape != given:
-            raise ValueError(f"cannot copy shape {given} into shape {shape}; copy a slice, or pass count=")
+            raise ArrayError(f"cannot copy shape {given} into shape {shape}; copy a slice, or pass count=")
 
     def check(self) -> None:
         self.check_gradients(self.dest, self.src)

@@ -36,14 +36,14 @@ def as_shape(shape: ShapeLike) -> tuple[int, ...]:
     try:
         extents = tuple(map(operator.index, shape if hasattr(shape, "__len__") else (shape,)))
     except TypeError:
-        raise TypeError(f"a shape is an integer or a sequence of integers, not {shape!r}") from None
+        raise ArrayError(f"a shape is an integer or a sequence of integers, not {shape!r}") from None
     if not 1 <= len(extents) <= MAX_DIM:
-        raise ValueError(f"an array has 1 to {MAX_DIM} dimensions, not {len(extents)} (shape {extents})")
+        raise ArrayError(f"an array has 1 to {MAX_DIM} dimensions, not {len(extents)} (shape {extents})")
     if min(extents) < 0:
-        raise ValueError(f"shape {extents}: Array shapes must be non-negative")
+        raise ArrayError(f"shape {extents}: Array shapes must be non-negative")
     if max(extents) > _EXTENT:
         most = f"the maximum representable value of a signed 32-bit integer, {_EXTENT}"
-        raise ValueError(f"shape {extents}: Array shapes must not exceed {most}")
+        raise ArrayError(f"shape {extents}: Array shapes must not exceed {most}")
     return extents
 
 
@@ -52,9 +52,9 @@ def annotated(item: Any, ndim: int) -> tuple[DType, int]:
     if not isinstance(item, tuple):
         return item, ndim
     if len(item) != 2:
-        raise TypeError(f"array[dtype] or array[dtype, Literal[2]] is an annotation; {len(item)} items are not")
+        raise ArrayError(f"array[dtype] or array[dtype, Literal[2]] is an annotation; {len(item)} items are not")
     if ndim != 1:
-        raise TypeError(f"array{ndim}d[dtype] takes a single type parameter, got {item}")
+        raise ArrayError(f"array{ndim}d[dtype] takes a single type parameter, got {item}")
     named = extent(item[1])
     return item[0], named if is_open(named) else operator.index(named)
 
@@ -86,7 +86,7 @@ def _as_strides(strides: Sequence[int] | None, extents: tuple[int, ...], kind: T
     if strides is None:
         return packed_strides(extents, size_of(kind))
     if len(strides) != len(extents):
-        raise ValueError(f"Invalid number of strides, expected {len(extents)} strides, got {len(strides)}")
+        raise ArrayError(f"Invalid number of strides, expected {len(extents)} strides, got {len(strides)}")
     return tuple(operator.index(s) for s in strides)
 
 
@@ -101,10 +101,10 @@ def in_host_memory(data: HostData, dtype: DType, device: DeviceLike) -> Placemen
     host, kind, shape = host_layout(data, dtype)
     why = _unshareable(data, host, kind, len(shape))
     if why:
-        raise ValueError(f"the data cannot be shared: {why}; use copy=True")
+        raise ArrayError(f"the data cannot be shared: {why}; use copy=True")
     target = get_device(device)
     if not target.is_cpu:
-        raise ValueError(f"NumPy data cannot be shared with {target}; use copy=True")
+        raise ArrayError(f"NumPy data cannot be shared with {target}; use copy=True")
     buffer = buffer_of(host, target)
     return buffer, address_of(host) - buffer.address, shape, host.strides[: len(shape)], kind
 
@@ -140,7 +140,7 @@ def at_pointer(
     capacity: bytes that are there, if there are more than the elements take.
     """
     if dtype is None or shape is None:
-        raise TypeError("memory given by ptr needs dtype and shape")
+        raise ArrayError("memory given by ptr needs dtype and shape")
     kind, extents = as_type(dtype), as_shape(shape)
     element(kind)
     if not ptr and min(extents):

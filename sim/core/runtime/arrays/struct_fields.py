@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sim.core.lang.errors import ArrayError
 from sim.core.lang.types import Struct
 from sim.core.runtime.arrays.operations import describe
 from sim.core.runtime.memory.buffer import Operand
@@ -18,7 +19,7 @@ def hold(dest: Operand, data: HostData) -> None:
     for part in arrays_in(data):
         here = dest.buffer.device
         if getattr(part, "device", here) is not here:
-            raise ValueError(f"{describe(dest)} on {here} cannot hold a struct with an array on {part.device}")
+            raise ArrayError(f"{describe(dest)} on {here} cannot hold a struct with an array on {part.device}")
         dest.buffer.pointed[id(part)] = part
 
 
@@ -27,5 +28,5 @@ def hold_same(dest: Operand, src: Operand) -> None:
     if src.buffer.pointed:
         here, there = dest.buffer.device, src.buffer.device
         if here is not there:
-            raise ValueError(f"{describe(src)} has structs with arrays on {there}; make them anew on {here}")
+            raise ArrayError(f"{describe(src)} has structs with arrays on {there}; make them anew on {here}")
         dest.buffer.pointed.update(src.buffer.pointed)

@@ -32,7 +32,7 @@ def normal_keys(shape: tuple[int, ...], key: Any) -> Keys:
         if isinstance(item, slice) or hasattr(item, "buffer"):
             continue
         if isinstance(item, bool) or not hasattr(item, "__index__"):
-            raise TypeError(f"an index is an integer or a slice, not {type(item).__name__}; use x.numpy()[...]")
+            raise ArrayError(f"an index is an integer or a slice, not {type(item).__name__}; use x.numpy()[...]")
         index, n = operator.index(item), shape[axis]
         if not -n <= index < n:
             raise IndexError(f"index {index} is out of range for dimension {axis} of length {n}")
@@ -80,7 +80,7 @@ def transposed(a: Strided, axes: Sequence[int] | None) -> Placement:
     ndim = len(a.shape)
     order = tuple(range(ndim))[::-1] if axes is None else tuple(int(k) for k in axes)
     if sorted(order) != list(range(ndim)):
-        raise ValueError(f"axes {order} are not an order of {ndim} dimensions")
+        raise ArrayError(f"axes {order} are not an order of {ndim} dimensions")
     shape, strides = tuple(a.shape[k] for k in order), tuple(a.strides[k] for k in order)
     return a.buffer, a.offset, shape, strides, a.dtype
 
@@ -99,7 +99,7 @@ def viewed_as(a: Operand, dtype: DType) -> Placement:
         types = f"dtype {kind.__name__} from source dtype {a.dtype.__name__}"
         raise ArrayError(f"cannot create an array view with {types}: {_why_no_view(a, kind)}")
     if a.requires_grad and scalar_of(kind) is not scalar_of(a.dtype):
-        raise TypeError(f"{a.dtype} elements with a gradient cannot be viewed as {kind}; clone it without")
+        raise ArrayError(f"{a.dtype} elements with a gradient cannot be viewed as {kind}; clone it without")
     return a.buffer, a.offset, a.shape, a.strides, kind
 
 
@@ -125,6 +125,6 @@ def with_elements(a: Operand, dtype: DType) -> Placement:
         return viewed_as(a, dtype)
     count = len(kind.leaves)
     if a.shape[-1] % count or not a.is_contiguous:
-        raise ValueError(f"elements of {a.dtype} in shape {a.shape} do not make {kind} elements")
+        raise ArrayError(f"elements of {a.dtype} in shape {a.shape} do not make {kind} elements")
     outer = a.shape[:-1] if a.shape[-1] == count and len(a.shape) > 1 else (*a.shape[:-1], a.shape[-1] // count)
     return a.buffer, a.offset, outer, packed_strides(outer, size_of(kind)), kind

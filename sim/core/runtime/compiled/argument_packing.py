@@ -40,7 +40,7 @@ def slots_of(ptr: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> byte
     return _SLOTS[len(shape)].pack(ptr, *shape, *strides)
 
 
-class LaunchError(SimError, TypeError, RuntimeError):
+class LaunchError(SimError, TypeError, ValueError, RuntimeError):
     """A launch whose arguments do not fit the kernel: names the argument and the cure."""
 
 

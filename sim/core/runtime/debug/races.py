@@ -14,7 +14,7 @@ import numpy as np
 
 from sim.core.lang.autodiff.to_be_recorded import ToBeRecorded
 from sim.core.lang.errors import GradientError
-from sim.core.lang.instrument.race_freedom import potential_races
+from sim.core.lang.instrument.race_freedom import potential_races, refuse_shared_gradients
 from sim.core.lang.instrument.races import RaceCheck, address_check, exact_check
 from sim.core.lang.instrument.shadow_memory import ADD, KINDS, READ, REPORT
 from sim.core.lang.ir.core import Func
@@ -126,6 +126,7 @@ def refuse_races(call: Call, active: frozenset[int], aliases: Aliases, made: Dif
 def _check_of(spec: Specialisation, active: frozenset[int], aliases: Aliases, tbr: ToBeRecorded) -> _Checks | _NoCheck:
     if spec.kernel.race_free:
         return _NoCheck()
+    refuse_shared_gradients(tbr.kernel, tbr.groups)
     watched = potential_races(spec.func, alias_groups(spec.func, aliases), tbr)
     if not watched:
         return _NoCheck()

@@ -100,7 +100,7 @@ def hvp(
             raise GradientError(f"hvp takes a function with one output, the loss; this one has {len(results)}")
         with _own_gradients(tape):
             tape.backward(results[0])
-            return [None if a is None else _copy(forward.tangent(a.grad)) for a in wanted]  # type: ignore[arg-type]
+            return [None if a is None else _copy(forward.tangent(a.grad)) for a in wanted]
 
 
 def _copy(a: array) -> array:

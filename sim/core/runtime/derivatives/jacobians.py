@@ -77,7 +77,7 @@ def jacobian(
                 tape.backward(grads={result: seed})
                 for i, a in program.inputs:
                     if i in rows:
-                        rows[i][c] = _host(a.grad).ravel()  # type: ignore[arg-type]
+                        rows[i][c] = _host(a.grad).ravel()
                 tape.zero()
         out.update({(i, j): matrix.view(JacobianMatrix) for i, matrix in rows.items()})
     if plot_jacobians:

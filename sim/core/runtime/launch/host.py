@@ -120,13 +120,13 @@ class Interpreter:
         return _host_value(func.attrs["result"], list(evaluate(func, *flat)))
 
     def named(self, name: str, *args: Any, out: Any = None) -> Any:
-        """`NAMES[name](*args)` as an operator: what it is not defined for is a TypeError."""
+        """`NAMES[name](*args)` as an operator: what it is not defined for is an error without a place."""
         try:
             if any(isinstance(x, ArrayOperators) for x in args):
                 return over_elements(NAMES[name], *args, out=out)
             return self.call(NAMES[name], args, {})
         except KernelError as problem:
-            raise TypeError(f"{problem.what}{'; ' + problem.hint if problem.hint else ''}") from None
+            raise KernelError(f"{problem.what}{'; ' + problem.hint if problem.hint else ''}") from None
 
 
 provide_host(Interpreter())

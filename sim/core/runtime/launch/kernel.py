@@ -419,7 +419,7 @@ def _unique(
     module.set_options(module_options)
     made = Kernel(f, name, module, options, annotations=annotations)
     text = ast.unparse(made.function.source.node)
-    types = tuple(p.type for p in made.parameters)
+    types = (*(p.type for p in made.parameters), told_apart([f.__annotations__.get("return")]))
     settings = repr((sorted(module.options.items()), sorted(options.items())))
     told = in_closure(f)
     statics = told_apart(made.function.statics.values())

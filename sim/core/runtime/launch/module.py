@@ -115,6 +115,11 @@ class Module:
                 raise ValueError(
                     f"a module has no option '{key}'{did_you_mean(key, OPTIONS)}. Valid options: {', '.join(OPTIONS)}"
                 )
+        records = options.get("deterministic_max_records", 0)
+        if isinstance(records, bool) or not isinstance(records, int):
+            raise TypeError(f"deterministic_max_records is a whole number, not {records!r}")
+        if records < 0:
+            raise ValueError(f"deterministic_max_records is {records}; it counts, so it is not negative")
         self.options.update(options)
 
     def __repr__(self) -> str:

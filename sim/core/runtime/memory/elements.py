@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sim.core.lang.errors import ArrayError
 from sim.core.lang.types import (
     ArrayType,
     Composite,
@@ -46,7 +47,9 @@ def element(kind: Type) -> tuple[np.dtype, tuple[int, ...], tuple[int, ...]]:
         return kind.dtype.np, kind.shape, strides
     if isinstance(kind, Struct):
         return kind.np, (), ()
-    raise TypeError(f"{kind} cannot be an array element; use a scalar, vector, matrix, quaternion, transform or struct")
+    raise ArrayError(
+        f"{kind} cannot be an array element; use a scalar, vector, matrix, quaternion, transform or struct"
+    )
 
 
 @functools.cache
@@ -76,11 +79,11 @@ def infer_type(data: HostData) -> Type:
     elif isinstance(data, np.generic) or not isinstance(data, (int, float)):
         dtype = _plain(data).dtype
         if dtype.names:
-            raise TypeError("structured data need dtype=, the struct type of the elements")
+            raise ArrayError("structured data need dtype=, the struct type of the elements")
         return from_numpy(dtype)
     letter = _plain(data).dtype.kind
     if letter not in "biuf":
-        raise TypeError(f"cannot make an array of {_describe(data)}; give numbers, vectors or structs")
+        raise ArrayError(f"cannot make an array of {_describe(data)}; give numbers, vectors or structs")
     return bool_ if letter == "b" else float32 if letter == "f" else int32
 
 
@@ -103,7 +106,7 @@ def element_value(value: HostData, kind: Type) -> np.ndarray:
     if isinstance(kind, Struct):
         record = _records([value] if isinstance(value, HostStruct) else value, kind) if not _is_zero(value) else None
         if record is not None and record.size != 1:
-            raise ValueError(f"expected one {kind.name}, got {record.size}")
+            raise ArrayError(f"expected one {kind.name}, got {record.size}")
         return np.zeros((), kind.np) if record is None else record.reshape(()).copy()
     given = _plain(value)
     host = given.astype(bool) if scalar.kind == "b" and given.dtype.kind in "iuf" else _convert(given, scalar)
@@ -111,7 +114,7 @@ def element_value(value: HostData, kind: Type) -> np.ndarray:
         return np.full(inner, host, scalar)
     if host.size == math.prod(inner) and (host.ndim == 1 or host.shape == inner):
         return host.reshape(inner).copy()
-    raise ValueError(f"one {kind} has {math.prod(inner)} components, got data of shape {host.shape}")
+    raise ArrayError(f"one {kind} has {math.prod(inner)} components, got data of shape {host.shape}")
 
 
 def type_of_element(value: HostData, scalar: Type | None = None) -> Type:
@@ -165,7 +168,7 @@ def _plain(data: HostData) -> np.ndarray:
     try:
         return np.asarray(data)
     except ValueError as error:
-        raise ValueError(f"data does not form a rectangular array: {error}") from None
+        raise ArrayError(f"data does not form a rectangular array: {error}") from None
 
 
 def _convert(host: np.ndarray, target: np.dtype) -> np.ndarray:
@@ -174,7 +177,7 @@ def _convert(host: np.ndarray, target: np.dtype) -> np.ndarray:
         return host
     if host.dtype.kind not in "biuf":
         what = "structured data" if host.dtype.names else f"data of NumPy type {host.dtype}"
-        raise TypeError(f"cannot make {target} elements of {what}; give numbers")
+        raise ArrayError(f"cannot make {target} elements of {what}; give numbers")
     with np.errstate(all="ignore"):
         out = host.astype(target)
     if target.kind != "f":
@@ -182,7 +185,7 @@ def _convert(host: np.ndarray, target: np.dtype) -> np.ndarray:
         if lost.any():
             where = tuple(int(k) for k in np.unravel_index(int(np.argmax(lost)), lost.shape))
             place = f" at index {where[0] if len(where) == 1 else where}" if where else ""
-            raise ValueError(f"{host[where]}{place} does not fit {target}; convert the data with .astype first")
+            raise ArrayError(f"{host[where]}{place} does not fit {target}; convert the data with .astype first")
     return out
 
 
@@ -200,7 +203,7 @@ def _fit(host: np.ndarray, kind: Type, inner: tuple[int, ...]) -> np.ndarray:
     if host.ndim and host.shape[-1] % count == 0:
         return host.reshape((*host.shape[:-1], host.shape[-1] // count, *inner))
     wanted = ", ".join(["...", *map(str, inner)])
-    raise ValueError(f"data of shape {host.shape} does not fit {kind} elements; expected shape ({wanted})")
+    raise ArrayError(f"data of shape {host.shape} does not fit {kind} elements; expected shape ({wanted})")
 
 
 def _records(data: HostData, kind: Struct) -> np.ndarray:
@@ -223,7 +226,7 @@ def _records(data: HostData, kind: Struct) -> np.ndarray:
 def _match_fields(out: np.ndarray, host: np.ndarray, kind: Struct) -> None:
     if set(host.dtype.names or ()) != set(kind.fields):
         given = f"fields {', '.join(host.dtype.names)}" if host.dtype.names else f"NumPy type {host.dtype}"
-        raise TypeError(f"struct {kind.name} has fields {', '.join(kind.fields)}, the data has {given}")
+        raise ArrayError(f"struct {kind.name} has fields {', '.join(kind.fields)}, the data has {given}")
     for name, field in kind.fields.items():
         if isinstance(field, Struct):
             _match_fields(out[name], host[name], field)
@@ -235,7 +238,7 @@ def _match_fields(out: np.ndarray, host: np.ndarray, kind: Struct) -> None:
 
 def _store_struct(record: np.ndarray, value: HostData, kind: Struct) -> None:
     if not isinstance(value, HostStruct) or value._sim_struct_ is not kind:
-        raise TypeError(f"expected a {kind.name}, got {_describe(value)}")
+        raise ArrayError(f"expected a {kind.name}, got {_describe(value)}")
     for name, field in kind.fields.items():
         part = getattr(value, name)
         if isinstance(field, Struct):
@@ -244,7 +247,7 @@ def _store_struct(record: np.ndarray, value: HostData, kind: Struct) -> None:
             try:
                 record[name] = place_of(part, field)
             except TypeError as problem:
-                raise TypeError(f"field '{name}' of {kind.name}: {problem}") from None
+                raise ArrayError(f"field '{name}' of {kind.name}: {problem}") from None
         else:
             record[name] = element_value(part, field)
 

@@ -157,4 +157,5 @@ def activity_changed(what: str, record: TapeRecord) -> GradientError:
 
 
 def _gradient_of(a: array) -> array | None:
-    return a.grad
+    gradient: array | None = a.grad
+    return gradient

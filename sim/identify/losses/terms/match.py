@@ -120,7 +120,7 @@ class Match(MarkerTerm):
         frames, used, reference = self._compared(experiment)
         if not used.any():
             raise ValueError(f"no marker of `{self.markers}` is seen in a frame that counts")
-        wanted, noise = target.positions[frames], target.noise
+        wanted, noise = target.positions[frames], target.deviations
         relative = reference >= 0
         marker = np.broadcast_to(np.arange(used.shape[1]), used.shape)
         wanted[relative] -= target.positions[reference[relative], marker[relative]]
@@ -164,7 +164,7 @@ class Match(MarkerTerm):
         target, seen = e.targets[markers.name], motion.seen(markers)
         after, before = motion.at(markers)
         counted, first = self.counted(e)
-        times, noise, unit = motion.times, target.noise, "m"
+        times, noise, unit = motion.times, target.typical_noise, "m"
         counted = np.concatenate([np.zeros((1, markers.count), bool), counted])
         shown = [after, before, seen]
         if self.compare == "displacement":
@@ -197,7 +197,7 @@ class PreparedMatch:
 
     def __init__(
         self, term: Match, model: Model, markers: Markers, experiment: str, frames: np.ndarray, reference: np.ndarray,
-        wanted: np.ndarray, weight: np.ndarray, noise: float,
+        wanted: np.ndarray, weight: np.ndarray, noise: np.ndarray,
     ) -> None:  # fmt: skip
         device = model.device
         self.term, self.markers, self.experiment, self.noise = term, markers, experiment, noise
@@ -207,10 +207,11 @@ class PreparedMatch:
         self.reference = array(reference, dtype=int, device=device)
         self.wanted = array(wanted, dtype=vec3d, device=device)
         self.weight = array(weight, dtype=float64, device=device)
+        self._noise = array(np.array(noise), dtype=vec3d, device=device)
         self.parts = zeros(weight.shape, float64, device, requires_grad=True)
 
     def launch(self, q: array, out: array, slot: int) -> None:
-        inputs = [self.frames, self.reference, self.wanted, self.weight, self.noise, self.term.huber]
+        inputs = [self.frames, self.reference, self.wanted, self.weight, self._noise, self.term.huber]
         launch(self.compare, self.parts.shape, [q, *self.table, *inputs], [self.parts])
         launch(self.add_up, 1, [self.parts, slot], [out])
 
@@ -245,7 +246,7 @@ def _kernels(real: Scalar) -> tuple[Kernel, Kernel]:
 
     @kernel
     def compare(q: array2d[vec3], points: array2d[int], weights: array2d[float64], frames: array[int],
-                reference: array2d[int], wanted: array2d[vec3d], weight: array2d[float64], noise: float64,
+                reference: array2d[int], wanted: array2d[vec3d], weight: array2d[float64], noise: array[vec3d],
                 huber: float64, parts: array2d[float64]):  # fmt: skip
         k, m = tid()
         d = place(q, frames[k], points, weights, m) - wanted[k, m]
@@ -253,7 +254,7 @@ def _kernels(real: Scalar) -> tuple[Kernel, Kernel]:
             d = d - place(q, reference[k, m], points, weights, m)
         total = float64(0.0)
         for axis in range(3):
-            r = abs(d[axis]) / noise
+            r = abs(d[axis]) / noise[m][axis]
             if r <= huber:
                 total = total + r * r
             else:

@@ -16,7 +16,7 @@ from sim.constraints.slots.pattern import PARTICLE, Slots
 from sim.model.build.blocks import ConstraintBlock
 from sim.model.build.bodies import SlotPlace
 from sim.model.build.shapes.blocks import ShapeBlock
-from sim.model.build.shapes.pairs import CORNERS, FIELDS, ROUND
+from sim.model.build.shapes.pairs import CORNERS, FIELDS, RIMS, ROUND
 from sim.model.errors import ModelError
 
 
@@ -36,7 +36,9 @@ def contact_blocks(
         elif len(points) and (shape.kind in FIELDS or shape.kind == "sphere"):
             out.append(_with_particles(shape, number, points, thickness, tied))
         if shape.bodies[0] < 0:
-            out += [_with_shape(shape, other, k) for k, other in enumerate(shapes) if meets_world(shape, other)]
+            for k, other in enumerate(shapes):
+                if meets_world(shape, other):
+                    out += _with_shape(shape, other, k)
     return out
 
 
@@ -95,17 +97,19 @@ def _with_particles(
 
 
 # ------------------------------------------------------------------------------------------ with shapes of bodies
-def _with_shape(of_world: ShapeBlock, other: ShapeBlock, number: int) -> ConstraintBlock:
+def _with_shape(of_world: ShapeBlock, other: ShapeBlock, number: int) -> list[ConstraintBlock]:
     """A plane or ball of the world, and a shape of a body."""
     label = f"{of_world.label}/{other.label}"
-    worlds = len(other.bodies)
     if of_world.kind == "sphere":
-        return _ball_of_world(label, of_world, other, number)
-    units = _points_of(of_world, other)
-    count = worlds * len(units)
-    shapes = np.repeat(number * worlds + np.arange(worlds), len(units))
-    place = SlotPlace(np.zeros((1, 3)), np.array([[0.0, 0, 0, 1]]), shapes=shapes, units=np.tile(units, (worlds, 1)),
-                      along_z=1 if other.kind == "capsule" else 2)  # fmt: skip
+        return [_ball_of_world(label, of_world, other, number)]
+    points = _points_on_plane(label, of_world, other, number)
+    return [points, _rims_on_plane(label, of_world, other, number)] if other.kind == "cylinder" else [points]
+
+
+def _points_on_plane(label: str, of_world: ShapeBlock, other: ShapeBlock, number: int) -> ConstraintBlock:
+    units = _points_of(other)
+    count = len(other.bodies) * len(units)
+    place = _places_on(other, number, units)
     values = {key: of_world.values[key] for key in ("compliance", "point", "normal")}
     constants = {}
     borrowed = {}
@@ -118,6 +122,30 @@ def _with_shape(of_world: ShapeBlock, other: ShapeBlock, number: int) -> Constra
         label, of_world.label, REGISTRY["contact_plane"], np.repeat(other.bodies, len(units))[:, None], np.ones(count),
         values, constants, directions=("normal",), slots=Slots.of([0]), places={0: place},
         borrowed={**borrowed, **of_surface},
+    )  # fmt: skip
+
+
+def _rims_on_plane(label: str, of_world: ShapeBlock, other: ShapeBlock, number: int) -> ConstraintBlock:
+    """The lowest places of both rims of a cylinder, which may roll."""
+    ends = np.array([[0.0, 0, 1], [0, 0, -1]])
+    values = {key: of_world.values[key] for key in ("compliance", "point", "normal")}
+    values, borrowed = _with_surface(values | {"radius": other.values["radius"]}, of_world, other)
+    count = 2 * len(other.bodies)
+    return ConstraintBlock(
+        label, of_world.label, REGISTRY["contact_rim"], np.repeat(other.bodies, 2)[:, None].repeat(2, axis=1),
+        np.ones(count), values, directions=("normal",), slots=Slots.of([0, 0]),
+        places={0: _places_on(other, number, ends), 1: _places_on(other, number, -ends)},
+        borrowed={**borrowed, "radius": f"{other.label}.radius"},
+    )  # fmt: skip
+
+
+def _places_on(shape: ShapeBlock, number: int, units: np.ndarray) -> SlotPlace:
+    """units (n, 3): places on a shape in units of its size, in every world."""
+    worlds = len(shape.bodies)
+    return SlotPlace(
+        np.zeros((1, 3)), np.array([[0.0, 0, 0, 1]]),
+        shapes=np.repeat(number * worlds + np.arange(worlds), len(units)), units=np.tile(units, (worlds, 1)),
+        along_z=1 if shape.kind in ("capsule", "cylinder") else 2,
     )  # fmt: skip
 
 
@@ -144,7 +172,7 @@ def _ball_of_world(label: str, ball: ShapeBlock, other: ShapeBlock, number: int)
     )  # fmt: skip
 
 
-def _points_of(plane: ShapeBlock, shape: ShapeBlock) -> np.ndarray:
+def _points_of(shape: ShapeBlock) -> np.ndarray:
     """Where a shape meets a plane first, in units of its size: (n, 3)."""
     if shape.kind == "sphere":
         return np.zeros((1, 3))
@@ -152,12 +180,10 @@ def _points_of(plane: ShapeBlock, shape: ShapeBlock) -> np.ndarray:
         return np.array([[0.0, 0, -1], [0, 0, 1]])
     if shape.kind == "box":
         return CORNERS
-    if shape.kind == "mesh" and shape.mesh is not None:
-        return np.asarray(shape.mesh.vertices, np.float64)
-    raise ModelError(
-        f"{plane.label}/{shape.label}: a {shape.kind} and a plane do not meet so far",
-        f"Leave {shape.owner!r} out of the plane's `touches`, or take a mesh or a capsule instead",
-    )
+    if shape.kind == "cylinder":
+        return RIMS
+    assert shape.mesh is not None
+    return np.asarray(shape.mesh.vertices, np.float64)
 
 
 # ------------------------------------------------------------------------------------------ coefficients

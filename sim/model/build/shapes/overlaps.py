@@ -10,7 +10,7 @@ import numpy as np
 from sim.geometry import rotation_from_quaternion
 from sim.model.build.shapes.blocks import ShapeBlock
 from sim.model.build.shapes.contacts import meets_world
-from sim.model.build.shapes.pairs import EDGED, POINTS, ROUND, collide
+from sim.model.build.shapes.pairs import EDGED, POINTS, RIMS, ROUND, collide
 from sim.model.errors import ModelError
 from sim.model.model import Model
 
@@ -28,9 +28,10 @@ class PlacedSolid:
             turn = rotation_from_quaternion(pose[3:])
             self.at, self.axes = pose[:3] + turn @ self.at, turn @ self.axes
         self.points = np.zeros((0, 3))
-        if self.kind in POINTS:
-            size = self.size[[0, 0, 1]] if self.kind == "capsule" else self.size
-            self.points = self.at + (POINTS[self.kind] * size) @ self.axes.T
+        places = RIMS if self.kind == "cylinder" else POINTS.get(self.kind)
+        if places is not None:
+            size = self.size[[0, 0, 1]] if self.kind in ("capsule", "cylinder") else self.size
+            self.points = self.at + (places * size) @ self.axes.T
         self.radius = self.size[0] if self.kind in ROUND else 0.0
         self.half = self.size if self.kind == "box" else np.array([0.0, 0.0, self.size[1]])
 

@@ -23,6 +23,8 @@ FIELDS = {"box": "contact_box", "capsule": "contact_capsule", "cylinder": "conta
 CORNERS = np.array([[x, y, z] for x in (-1.0, 1.0) for y in (-1.0, 1.0) for z in (-1.0, 1.0)])
 POINTS = {"sphere": np.zeros((1, 3)), "capsule": np.array([[0.0, 0, -1], [0, 0, 1]]), "box": CORNERS}
 """Where a shape is met first, in units of its size."""
+RIMS = np.array([[x, y, z] for z in (-1.0, 1.0) for x, y in ((1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))])
+"""What a cylinder stands on, in units of its size."""
 EDGED = ("box", "capsule")
 """Shapes with edges, or a line of centres; the latter has one side."""
 ROUND = ("sphere", "capsule")

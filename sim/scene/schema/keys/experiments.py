@@ -26,13 +26,17 @@ MEASURES = Table((
     *measure_lines(),
 ))
 
+_NOISE = (Number("m", POSITIVE), Tuple(3, "m", POSITIVE))
+
 TARGET = Table((
     *RECORDING,
     key("markers", Map(List(Union((Int(), Text("a marker's name in the recording"))), 1), keys="markers"),
         "markers -> columns of the recording, by number from 0 or by name; default: all columns are the one set of "
         "markers"),
     key("duration", Number("s", POSITIVE), "how much of the recording is used; default: as long as the experiment"),
-    key("noise", Number("m", POSITIVE), "standard deviation of one coordinate; makes the loss dimensionless", "1 mm"),
+    key("noise", Union((
+        *_NOISE, Table((key("each", List(Union(_NOISE), 1), "for each marker, in the order of `markers`", REQUIRED),)),
+    )), "standard deviation of one coordinate, or of each axis of ours; makes the loss dimensionless", "1 mm"),
     key("align", Table((
         key("time", Union((Bool(), Number("s", POSITIVE))),
             "an offset of its clock, of at most so long either way; true: five frames of the experiment", False),
@@ -50,7 +54,14 @@ ANGLES = Table((
     key("noise", Number("rad", POSITIVE), "standard deviation; makes the loss dimensionless", REQUIRED),
 ))
 
+START = Choice(("given", "equilibrium"))
+START_DOC = (
+    "equilibrium: all points begin at rest under gravity, loads and attachments as they are at t = 0, and then have the"
+    " velocities of their objects"
+)
+
 EXPERIMENTS = Table((
+    key("start", START, "as `start` of the scene, which is the default"),
     key("use", Choice(("fit", "predict")), "whether the loss counts it, or only the report shows it", "fit"),
     key("target", TARGET, "the recording to compare with"),
     key("angles", ANGLES, "recorded angles to compare with"),

@@ -21,6 +21,8 @@ PLACEMENT = (
         key("axis", Tuple(3, nonzero=True), "direction of the axis, through the object's origin", [0, 0, 1]),
         key("angle", Number("rad"), "angle, right-handed", REQUIRED),
     )), "turns the object", {"angle": 0}, may_be_set=True),
+    key("turn", Tuple(3, "rad"), "rotation vector by which it begins turned further, about its origin; what chooses"
+        " its places sees it without", [0, 0, 0], may_vary=True, may_be_set=True, model_path="{1}.rotation"),
     key("scale", Number("", POSITIVE), "factor on all lengths", 1),
     key("velocity", Tuple(3, "m/s"), "initial velocity of all points", [0, 0, 0],
         may_vary=True, may_be_set=True, model_path="{1}.velocity", per_point=True),

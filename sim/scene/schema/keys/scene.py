@@ -8,7 +8,7 @@ from sim.identify.losses.terms import LOSS
 from sim.scene.schema.keys.common import REQUIRED, key
 from sim.scene.schema.keys.contact import CONTACT
 from sim.scene.schema.keys.expectations import EXPECT
-from sim.scene.schema.keys.experiments import EXPERIMENTS, MARKERS, MEASURES
+from sim.scene.schema.keys.experiments import EXPERIMENTS, MARKERS, MEASURES, START, START_DOC
 from sim.scene.schema.keys.joints import JOINTS
 from sim.scene.schema.keys.materials import MaterialSpec
 from sim.scene.schema.keys.objects import objects
@@ -53,6 +53,7 @@ def scene_schema(materials: Mapping[str, MaterialSpec]) -> SchemaLine:
         key("include", List(File()), "scene files merged first; this file wins, lists are replaced", []),
         key("world", WORLD, "what surrounds the objects", {}, may_be_set=True),
         key("time", TIME, "time steps", REQUIRED, may_be_set=True),
+        key("start", START, START_DOC, "given"),
         key("solver", SOLVER, "time integration", {SolverXPBD.key: {}}),
         key("reference", SOLVER, "another solver, which simulates the result once more, to compare"),
         key("objects", Map(objects(materials), table="objects"), "what moves", REQUIRED),

@@ -48,23 +48,28 @@ ATTACHMENTS = Table((
     key("release", Number("s", NOT_NEGATIVE), "when the points are let go; takes a compliance; default: never"),
 ))
 
-FORCE = Table((
+def _series(of: str, unit: str) -> Table:
+    """A recording of forces or torques."""
+    return Table((
     *(line for line in RECORDING if line.name != "unit"),
-    key("unit", UnitName("N"), "unit of the file's forces", "N"),
+    key("unit", UnitName(unit), f"unit of the file's {of}", unit),
     key("markers", List(Union((Int(), Text("a name in the recording"))), 1, 1), "which, if the file has several"),
     key("bridge", Number("s", NOT_NEGATIVE), "gaps of up to this are bridged by a line; others are an error", 0),
-), at_most_one=AXES_OR_UP)
+    ), at_most_one=AXES_OR_UP)
 
 LOADS = Table((
     key("on", NameOf("objects"), "the object", REQUIRED),
-    key("where", WHERE, "the points that carry it", REQUIRED),
+    key("where", WHERE, "the points that carry it; of a body nothing", {"all": True}),
     key("mass", Number("kg", NOT_NEGATIVE), "additional mass, shared equally by the points, or at the end of `arm`",
         0, may_vary=True, model_path="{1}.mass"),
     key("arm", Tuple(3, "m"), "at rest, from the middle of the points to the mass; it turns with four of them, which "
         "lie far apart, as a rigid arm", may_vary=True, model_path="{1}.arm"),
     key("compliance", Number("m/N", NOT_NEGATIVE), "of the arm; 0 is rigid", 0, only_with=("arm",),
         model_path="{1}.compliance"),
-    key("force", FORCE, "a force over time, shared equally by the points: a recording of forces, `time, NAME.x, NAME.y,"
-        " NAME.z`, linear between its samples"),
+    key("force", _series("forces", "N"), "a force over time, shared equally by the points: a recording of forces,"
+        " `time, NAME.x, NAME.y, NAME.z`, linear between its samples"),
+    key("torque", _series("torques", "N m"), "a torque over time on a body, a recording as well"),
+    key("at", Tuple(3, "m"), "where a force on a body acts, at rest; default: its centre of mass",
+        only_with=("force",)),
 ))
 # fmt: on

@@ -215,6 +215,20 @@ def test_results_are_what_their_annotations_say():
             function(3)
 
 
+def test_kernels_promise_no_result():
+    @sim.kernel
+    def nothing(x: sim.array(dtype=float)) -> None:
+        x[0] = 1.0
+
+    @sim.kernel
+    def number(x: sim.array(dtype=float)) -> float:
+        x[0] = 1.0
+
+    sim.launch(nothing, 1, [sim.zeros(1)])
+    with pytest.raises(KernelError, match="kernel `number` is annotated to return float32, and kernels return nothing"):
+        sim.launch(number, 1, [sim.zeros(1)])
+
+
 # ---- enums
 class Mode(enum.IntEnum):
     FAST = 1

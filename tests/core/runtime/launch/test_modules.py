@@ -273,6 +273,10 @@ def test_options_that_are_not_there():
         sim.kernel(module="unique", module_options=["fast_math"])
     with pytest.raises(TypeError, match="no option 'launch_bound'"):
         sim.kernel(launch_bound=128)
+    with pytest.raises(TypeError, match="deterministic_max_records is a whole number, not True"):
+        sim.set_module_options({"deterministic_max_records": True})
+    with pytest.raises(ValueError, match="it is not negative"):
+        sim.set_module_options({"deterministic_max_records": -1})
 
 
 # ---- enable_backward

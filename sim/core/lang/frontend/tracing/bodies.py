@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from itertools import chain
 
-from sim.core.lang.errors import did_you_mean
+from sim.core.lang.errors import KernelError, did_you_mean
 from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.source import KernelParameter
 from sim.core.lang.frontend.traced import (
@@ -130,15 +130,27 @@ def _is_as_annotated(t: Context, x: TracedValue, wanted: Type | tuple[Type | Non
     return type_of(x, t.real) is wanted
 
 
+def _listed(kind: Type | tuple[Type, ...]) -> str:
+    return f"({', '.join(map(str, kind))})" if isinstance(kind, tuple) else str(kind)
+
+
 def _arguments(n: int) -> str:
     return f"{n} argument{'s' if n != 1 else ''}"
 
 
 def trace_function(syntax: Syntax, function: Function, arg_types: Arguments, real: Scalar) -> Func:
-    """A pure function for these argument types: scalars in, scalars out.
+    """A pure function for these argument types: scalars in, scalars out; see `trace_effects`."""
+    out = trace_effects(syntax, function, arg_types, real)
+    if out.attrs["result"] is None:
+        raise KernelError(f"`{function.name}` returns nothing", out.span, "add a `return`")
+    return out
+
+
+def trace_effects(syntax: Syntax, function: Function, arg_types: Arguments, real: Scalar) -> Func:
+    """A function for these argument types, which may write to arrays, and return nothing.
 
     Composite arguments become one parameter per leaf (`v.0`, `v.1`, ...; a tuple of types: `x.0.0`, ...), results one
-    yield per leaf; `attrs["result"]` is the type of the result, or a tuple of types.  `real`: what `float` means.
+    yield per leaf; `attrs["result"]` is the type of the result, a tuple of types, or None.  `real`: what `float` means.
     """
     t = Context(syntax, real)
     frame = Frame(function, None, (function, *map(str, arg_types)))
@@ -150,7 +162,7 @@ def trace_function(syntax: Syntax, function: Function, arg_types: Arguments, rea
     with t.b:
         frame.env.update(bind_arguments(t, function, args, {}, function.source.node))
         result = run_body(t, frame)
-        value, ty = result_of(t, function, result)
+        value, ty = ((), None) if result is None else result_of(t, function, result)
     out = t.finish(function.name, function.source.span(function.source.node), flatten(value))
     out.attrs["result"] = ty
     return out
@@ -197,6 +209,10 @@ def trace_kernel(
         changed = next((p.name for p in function.parameters(real) if p.by_reference), None)
         if changed is not None:
             raise t.error(node, f"kernel `{function.name}` has a parameter ref[...], '{changed}'", "pass an array")
+        promised = function.annotated_result(real)
+        if promised is not None:
+            what = f"kernel `{function.name}` is annotated to return {_listed(promised)}, and kernels return nothing"
+            raise t.error(node.returns or node, what, "write to an array")
         for key, ty in zip(names, arg_types, strict=True):
             first = len(t.block.params)
             frame.env[key] = parameter_value(t, key, ty)

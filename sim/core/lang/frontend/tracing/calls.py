@@ -24,6 +24,7 @@ from sim.core.lang.frontend.traced import (
     same,
     type_of,
 )
+from sim.core.lang.frontend.tracing.argument_forms import check_forms
 from sim.core.lang.frontend.tracing.assignments import assign
 from sim.core.lang.frontend.tracing.bodies import bind_arguments, match_arguments, run_body
 from sim.core.lang.frontend.tracing.closed_form import call_closed_form
@@ -120,6 +121,8 @@ def call_function(
 ) -> TracedValue:
     """A call of a function of the language: traced in place, or kept if its derivative is in closed form."""
     function, values = chosen(t, function, args, kwargs, node)
+    if function.takes:
+        check_forms(t, function, values, node)
     t.captures.rule(function)
     if function.adjoint is not None:
         return call_closed_form(t, function, values, node)

@@ -12,16 +12,24 @@ from sim.core.lang.frontend.custom import GradientFunction, adjoint_name
 from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.source import own_module
 from sim.core.lang.frontend.traced import ArrayRef, Keywords, TracedValue, describe, flatten, type_of
-from sim.core.lang.frontend.tracing.bodies import bind_arguments, parameter_value, run_body, trace_function
+from sim.core.lang.frontend.tracing.bodies import (
+    bind_arguments,
+    parameter_value,
+    run_body,
+    trace_effects,
+    trace_function,
+)
 from sim.core.lang.frontend.tracing.context import Context, Frame, Syntax
-from sim.core.lang.ir.core import Func, Op, Value, walk
+from sim.core.lang.ir.clone import rebuild
+from sim.core.lang.ir.core import Func, Op, Value, split_memory, walk
+from sim.core.lang.ir.inline import inline_call
 from sim.core.lang.memoize import compiling
 from sim.core.lang.types import ArrayType, Scalar, Struct, Type, has_float, leaves_of, scalar_of
 
 
 def call_closed_form(t: Context, function: Function, values: Keywords, node: ast.AST) -> TracedValue:
     """A call that stays one, because its derivative is given in closed form."""
-    if any(p.by_reference for p in function.parameters(t.real)):
+    if any(p.by_reference and not isinstance(values[p.name], ArrayRef) for p in function.parameters(t.real)):
         raise t.error(node, f"`{function.name}` has a derivative in closed form: it cannot change its arguments")
     real = next((s for v in values.values() if (s := _float_of(v)) is not None), t.real)
     typed: list[Any] = []
@@ -51,6 +59,11 @@ def call_closed_form(t: Context, function: Function, values: Keywords, node: ast
         raise _inside(t, function, problem, node) from None
     t.captures.include(entry.captures)
     callee = entry.callee
+    if entry.writes:
+        inline_call(t.b, callee, typed)
+        t.at(node)
+        t.b.append(Op("rule", typed, [], {"callee": callee, "vjp": entry.vjp}))
+        return None
     op = Op("call", typed, [Value(v.type) for v in callee.body.yields], {"callee": callee, "vjp": entry.vjp})
     if entry.separator is not None:
         op.attrs["separated"] = entry.separated
@@ -104,18 +117,34 @@ class ClosedForm:
     def __init__(self, syntax: Syntax, function: Function, kinds: Sequence[Any], real: Scalar) -> None:
         self.syntax, self.function, self.kinds, self.real = syntax, function, kinds, real
         self.adjoint, self.separator = function.adjoint, function.separator
-        self.callee = trace_function(syntax, function, kinds, real)
+        self.callee = rebuild(trace_effects(syntax, function, kinds, real), lambda _, op, __: op.name == "rule")
         self.captures = self.callee.captures
-        for op in walk(self.callee.body):
-            if op.name in ("store", "accum", "atomic"):
-                raise KernelError(
-                    f"`{function.name}` has a derivative in closed form, and writes to '{op.operands[0].name}'",
-                    op.span,
-                    "return the value",
-                )
+        self.writes = self._mark_writes()
+        if self.callee.attrs["result"] is None and not self.writes:
+            raise KernelError(f"`{function.name}` returns nothing", self.callee.span, "add a `return`")
         self._vjp: Func | KernelError | None = None
         self._separated: Func | None = None
         self._looked_at = own_module(function.__module__)
+
+    def _mark_writes(self) -> bool:
+        """Whether the function writes to arrays; what it writes, its rule goes back through."""
+        writes = [op for op in walk(self.callee.body) if op.row.writes]
+        for op in writes:
+            if not isinstance(self.adjoint, GradientFunction) or self.callee.attrs["result"] is not None:
+                raise KernelError(
+                    f"`{self.function.name}` has a derivative in closed form, and writes to '{op.operands[0].name}'",
+                    op.span,
+                    "return the value; or return nothing, and give the derivative by @sim.func_grad",
+                )
+            if op.name == "atomic" and any(v.type.is_float for v in split_memory(op).values):  # type: ignore[attr-defined]
+                raise KernelError(
+                    f"`{self.function.name}` has a derivative in closed form, and uses atomic_{op.how} on"
+                    f" '{op.operands[0].name}'",
+                    op.span,
+                    "it can store and add to arrays",
+                )
+            op.attrs["by_rule"] = self.callee
+        return bool(writes)
 
     def look_at_rule(self) -> None:
         """Captures what the derivative reads too.  Not before the function is known: the derivative may call it."""
@@ -145,7 +174,7 @@ class ClosedForm:
 
     def _trace_vjp(self) -> Func:
         result = self.callee.attrs["result"]
-        results = result if isinstance(result, tuple) else (result,)
+        results = result if isinstance(result, tuple) else () if self.writes else (result,)
         floats = [k for k in results if has_float(k)]
         assert self.adjoint is not None
         if isinstance(self.adjoint, GradientFunction):
@@ -208,12 +237,18 @@ def _trace_gradient(
     count = len(callee.params)
     t.block.params[count:count] = [Value(v.type, "result") for v in callee.body.yields]
     out = t.finish(function.name, function.source.span(node), values)
-    _check_accesses(function, out, {v for _, v in gradients})
+    written = {op.operands[0] for op in walk(callee.body) if op.row.writes}
+    read = {
+        g
+        for p, (_, g) in zip([p for p in callee.params if isinstance(p.type, ArrayType)], gradients, strict=True)
+        if p in written
+    }
+    _check_accesses(function, out, {v for _, v in gradients}, read)
     return out
 
 
-def _check_accesses(function: GradientFunction, rule: Func, gradients: set[Value]) -> None:
-    """A gradient function reads its arguments, and adds to their gradients."""
+def _check_accesses(function: GradientFunction, rule: Func, gradients: set[Value], readable: set[Value]) -> None:
+    """A gradient function reads its arguments and `readable` gradients, and adds to gradients."""
     used = {v for op in walk(rule.body) for v in op.operands} | set(rule.body.yields)
     for op in walk(rule.body):
         if op.name not in ("load", "store", "accum", "atomic"):
@@ -221,6 +256,10 @@ def _check_accesses(function: GradientFunction, rule: Func, gradients: set[Value
         adds = op.name == "accum" or (
             op.name == "atomic" and op.how == "add" and not any(r in used for r in op.results)
         )
-        if not (adds if op.operands[0] in gradients else op.name == "load"):
-            what = f"`{function.name}` can read array arguments and add to their adjoint[...]; this is something else"
+        loads = op.name == "load" and (op.operands[0] not in gradients or op.operands[0] in readable)
+        if not (loads or (adds and op.operands[0] in gradients)):
+            what = (
+                f"`{function.name}` can read array arguments, add to their adjoint[...], and read that of arrays which"
+                " its function writes; this is something else"
+            )
             raise KernelError(what, op.span, "write adjoint[x][i] += ...")

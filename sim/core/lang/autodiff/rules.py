@@ -1,0 +1,102 @@
+"""Gradient functions that take arrays (`@func_grad`): what they may look at, and how they stand in an adjoint.
+
+A function that only reads arrays is a `call`; its gradient function reads them as they were before the launch.  One
+that writes arrays stands in the kernel with all that it does, its writes marked `by_rule`, and a `rule` behind it: in
+the reverse sweep that runs first, sees the gradients of what was written, and adds to those of what was read; then the
+stores clear theirs, as any store does.  What the function itself has written the rule reads as it is after the launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sim.core.lang.analysis.activity import is_float, ops_in_loops
+from sim.core.lang.errors import GradientError
+from sim.core.lang.ir.builder import Builder
+from sim.core.lang.ir.clone import Env, copy_block
+from sim.core.lang.ir.core import Func, Op, Value, walk
+from sim.core.lang.types import ArrayType
+
+Memory = Mapping[Value, Value]
+
+
+def gradient_parameters(rule: Op) -> list[tuple[Value, Value]]:
+    """(array operand, the parameter of its gradient in the derivative of this `rule`)."""
+    arrays = [v for v in rule.operands if isinstance(v.type, ArrayType)]
+    func: Func = rule.attrs["vjp"]()
+    return list(zip(arrays, func.params[len(func.params) - len(arrays) :], strict=True))
+
+
+def read_values(rule: Op) -> set[Value]:
+    """Array operands whose elements the derivative of this `rule` loads."""
+    func: Func = rule.attrs["vjp"]()
+    given = dict(zip(func.params, rule.operands, strict=False))
+    return {given[op.operands[0]] for op in walk(func.body) if op.name == "load" and op.operands[0] in given}
+
+
+def written_by(kernel: Func, rule: Op) -> set[Value]:
+    """Arrays that the function of this `rule` writes."""
+    return {op.operands[0] for op in walk(kernel.body) if op.row.writes and op.by_rule is rule.callee}
+
+
+def read_finals(kernel: Func) -> set[Value]:
+    """Arrays that rules read as they are after the launch."""
+    return {v for op in walk(kernel.body) if op.name == "rule" for v in read_values(op) & written_by(kernel, op)}
+
+
+def check_rules(kernel: Func, groups: Mapping[Value, int]) -> None:
+    """Refuse gradient functions that would find other values in an array than their function did.
+
+    An array that the kernel writes is not as it was before the launch; one that the function itself writes is after the
+    launch as the function has left it, if nothing else writes there.
+    """
+    ops = list(walk(kernel.body))
+    written = {groups[op.operands[0]]: op.operands[0] for op in ops if op.row.writes}
+    looped = ops_in_loops(kernel)
+    for op in ops:
+        if op.name not in ("call", "rule"):
+            continue
+        own = written_by(kernel, op) if op.name == "rule" else set()
+        for v in op.operands:
+            if groups.get(v) not in written or (op.name == "rule" and v not in read_values(op)):
+                continue
+            writers = {o.by_rule for o in ops if o.row.writes and groups[o.operands[0]] == groups[v]}
+            calls = [o for o in ops if o.name == "rule" and o.callee is op.callee]
+            if v in own and writers == {op.callee} and len(calls) == 1 and op not in looped:
+                continue
+            if v in own:
+                raise GradientError(
+                    f"`{op.callee.name}` has a gradient function that reads '{v.name}', which `{op.callee.name}` writes"
+                    " and this kernel may write again",
+                    op.span,
+                    "call it once in a kernel, outside of loops, or let the gradient function compute what it needs",
+                )
+            raise GradientError(
+                f"`{op.callee.name}` has a gradient function that takes the array '{v.name}', which this"
+                f" kernel writes to (as '{written[groups[v]].name}')",
+                op.span,
+                "write to another array, or pass the elements instead of the array",
+            )
+
+
+def emit_rule(
+    b: Builder, rule: Op, args: Sequence[Value], cts: Sequence[Value], gradient: Memory, finals: Memory
+) -> list[Value]:
+    """The derivative of a `call` or `rule`: cotangents of its floating operands.
+
+    args: its operands and results in the adjoint; cts: cotangents of the results; gradient, finals: by array.
+    """
+    func: Func = rule.attrs["vjp"]()
+    sums = [(gradient.get(v), p) for v, p in gradient_parameters(rule)]
+    none = {p for v, p in sums if v is None}
+    final = [finals.get(v, x) for v, x in zip(rule.operands, args, strict=False)]
+    given: Env = dict(zip(func.params, [*final, *args[len(final) :], *cts, *(v or p for v, p in sums)], strict=True))
+
+    def without(op: Op, env: Env) -> bool:
+        """What has no gradient takes none, and none comes from there."""
+        if not op.row.memory or op.operands[0] not in none:
+            return False
+        env.update((r, b.const(0.0, r.type) if is_float(r) else r) for r in op.results)
+        return True
+
+    return copy_block(b, func.body, given, without)

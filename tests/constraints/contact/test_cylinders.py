@@ -1,0 +1,88 @@
+"""Cylinders on a plane: they stand on their ends, roll on their rims, and tumble over them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from contact_worlds import coordinate, gradients
+
+import sim
+
+Config = sim.ModelBuilder.ShapeConfig
+G = 9.81
+LYING = (0.0, 0.0, 0.0, 1.0)
+STANDING = (np.sin(-np.pi / 4), 0.0, 0.0, np.cos(np.pi / 4))  # z to y
+
+
+def can(
+    pose: tuple[float, ...], slope: float = 0.0, radius: float = 0.05, half_height: float = 0.08, mu: float = 0.6,
+    restitution: float = 0.0, **motion: tuple[float, ...]
+) -> sim.Model:  # fmt: skip
+    """A full cylinder above a floor through the origin that falls towards x."""
+    builder = sim.ModelBuilder(gravity=(0, -G, 0))
+    body = builder.add_body(pose, label="can", **motion)
+    cfg = Config(density=800.0, mu=mu, restitution=restitution)
+    builder.add_shape_cylinder(body, None, radius, half_height, cfg=cfg, label="hull")
+    normal = (np.sin(slope), np.cos(slope), 0.0)
+    builder.add_shape_plane((*normal, 0.0), cfg=Config(mu=mu, restitution=restitution), label="floor")
+    return builder.finalize(dtype=sim.float64, requires_grad=True)
+
+
+def test_one_rolls_down_a_slope() -> None:
+    """a = 2/3 g sin(slope) along it, without a bump; and its derivative by the slope's normal passes."""
+    slope, radius, time = 0.3, 0.05, 0.5
+    model = can((radius * np.sin(slope), radius * np.cos(slope), 0, *LYING), slope)
+    assert {name: made.count for name, made in model.constraint_sets.items()} == {
+        "contact_plane@a": 8,
+        "contact_rim@aa": 2,
+    }
+    end = sim.rollout(sim.SolverXPBD(model, iterations=2), model.state(), 480, time / 480).final
+    place, rate = end.body_q.numpy()[0], end.body_qd.numpy()[0]
+    way, down = np.array([np.cos(slope), -np.sin(slope), 0]), 2 / 3 * G * np.sin(slope)
+    assert (place[:3] - model.body_q.numpy()[0, :3]) @ way == pytest.approx(0.5 * down * time**2, rel=5e-3)
+    assert rate[:3] @ way == pytest.approx(down * time, rel=2e-3)
+    assert -rate[5] * radius == pytest.approx(down * time, rel=2e-3)
+    height = place[:3] @ np.array([np.sin(slope), np.cos(slope), 0])
+    assert height == pytest.approx(radius, abs=1e-6)
+
+
+def test_one_stands() -> None:
+    model = can((0, 0.08, 0, *STANDING))
+    end = sim.rollout(sim.SolverXPBD(model, iterations=4), model.state(), 960, 1 / 480).final
+    np.testing.assert_allclose(end.body_q.numpy()[0], [0, 0.08, 0, *STANDING], atol=1e-5)
+    assert np.abs(end.body_qd.numpy()).max() < 1e-4
+
+
+@pytest.mark.parametrize(("tilt", "falls"), [(0.48, False), (0.64, True)])
+def test_one_tips_over_its_rim(tilt: float, falls: bool) -> None:
+    """Past the angle at which its centre is above the rim, atan(radius / half height) = 0.559, and about any side."""
+    for side in (0.0, 0.4):
+        turn = np.sin(tilt / 2) * np.array([np.cos(side), 0.0, np.sin(side)])
+        s = sim.quat(*STANDING)
+        q = sim.mul(sim.quat(turn[0], turn[1], turn[2], np.cos(tilt / 2)), s)
+        height = 0.08 * np.cos(tilt) + 0.05 * np.sin(tilt) + 1e-4
+        model = can((0, height, 0, *np.array(q)))
+        end = sim.rollout(sim.SolverXPBD(model, iterations=4), model.state(), 120, 1 / 480).final
+        axis = np.array(sim.quat_rotate(sim.quat(*end.body_q.numpy()[0, 3:]), sim.vec3(0, 0, 1)))
+        assert (np.arccos(abs(axis[1])) > tilt) == falls
+
+
+def test_derivatives_of_a_tumble() -> None:
+    """By sizes and coefficients, against differences."""
+    pose = (0, 0.12, 0, *np.array([0.3, 0.2, -0.1, 0.9]) / np.linalg.norm([0.3, 0.2, -0.1, 0.9]))
+    motion = {"velocity": (0.6, 0, 0.1), "spin": (1.0, 2.0, 3.0)}
+    start = {"radius": 0.05, "half_height": 0.08, "mu": 0.3, "restitution": 0.2}
+
+    def tumbled(**changed: float) -> sim.Model:
+        return can(pose, **{**start, **changed}, **motion)
+
+    row = coordinate("body_q", 0, 0)
+    _, of = gradients(tumbled(), 70, 1 / 480, row, iterations=2)
+    for name, value in start.items():
+        ends = []
+        for sign in (1, -1):
+            model = tumbled(**{name: value + sign * 1e-6})
+            solver = sim.SolverXPBD(model, iterations=2)
+            ends.append(float(sim.rollout(solver, model.state(), 70, 1 / 480).final.body_q.numpy()[0, 0]))
+        found = sum(of[f"{owner}.{name}"].sum() for owner in ("can.hull", "floor") if f"{owner}.{name}" in of)
+        assert found == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5, abs=1e-7), name

@@ -1,0 +1,41 @@
+"""Kernels are compiled for processors other than this one: LLVM ends the whole process where something in it fails."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+BUILD = """
+import sys
+from sim.core.backends.llvm.text import Emitter
+from sim.core.backends.llvm.toolchain import toolchain
+from sim.core.lang.ir.core import Func
+from sim.core.lang.types import ArrayType, float32
+from sim.core.runtime.launch.kernel import Kernel
+from sim.core.spatial import sorting, tree_build, tree_linear
+from sim.solvers import step_kernels
+
+tools, count = toolchain(), 0
+tools.cpu, tools.features = sys.argv[1], ""
+kernels = [k for module in (tree_build, tree_linear, sorting) for k in vars(module).values() if isinstance(k, Kernel)]
+kernels += vars(step_kernels.step_kernels(float32, False)).values()
+for kernel in kernels:
+    f = kernel.specialise(tuple(p.type for p in kernel.parameters)).func
+    packed = frozenset(k for k, p in enumerate(f.params) if isinstance(p.type, ArrayType))
+    for few in (False, True):
+        emitter = Emitter(Func(f.name, f.body, f.span, f.dims, {**f.attrs, "packed": packed, "few": few}))
+        text = emitter.text("kernel")
+        count += len(tools.build(text, 3, emitter.vectors_given, emitter.straight)) > 0
+print(count)
+"""
+
+
+@pytest.mark.skipif(platform.machine().lower() not in ("x86_64", "amd64"), reason="the names of x86 processors")
+@pytest.mark.parametrize("cpu", ["x86-64", "haswell", "znver3", "icelake-server", "znver5"])
+def test_kernels_are_built_for(cpu):
+    done = subprocess.run([sys.executable, "-c", BUILD, cpu], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-500:]
+    assert int(done.stdout) > 5
