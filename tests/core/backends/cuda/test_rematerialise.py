@@ -93,7 +93,7 @@ def test_random_programs(budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_fewer_values_are_alive() -> None:
     for name, before, after in (
-        ("project_bend_next_own_adjoint", 150, 101),
+        ("project_bend_next_own_adjoint", 149, 101),
         ("warm_start_volume_adjoint", 115, 101),
         ("force_stvk", 90, 52),
     ):
