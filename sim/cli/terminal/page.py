@@ -16,7 +16,7 @@ from sim.identify.run import Watcher
 from sim.io import LivePage, RunFolder
 
 SHARE = 0.01
-"""Of the time of a run, at most, goes into copies for the page."""
+"""Of the time of a run goes into copies for the page and their encoding; beyond it there is no further one."""
 OFTEN = 0.5
 """And no copy sooner than this [s] after the last."""
 
@@ -44,7 +44,9 @@ class PageWatcher(Watcher):
         now = time.monotonic()
         if self.page is None or self.last == float("-inf"):
             return self.page is not None
-        return self.page.watched and now - self.last > OFTEN and self.spent < SHARE * (now - self.begun)
+        return (
+            self.page.watched and now - self.last > OFTEN and self.spent + self.page.spent < SHARE * (now - self.begun)
+        )
 
     def saw(self, simulations: Sequence[Simulation]) -> None:
         """Puts them on the page."""
