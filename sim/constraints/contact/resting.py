@@ -220,7 +220,11 @@ def make_contact_start(
 @memoize
 def make_slid(c: Constraint, slots: Slots, real: Scalar, lane: int = 0) -> Kernel:
     """What contacts `tid()`, or those of a lane, have slid [m] at the end of a step though friction would have held
-    them: the error of the sweeps, which the next step takes back."""
+    them: the error of the sweeps, which the next step takes back.
+
+    It fades towards the edge of the cone, as 1 - |lambda_t|^2 / (mu lambda_n)^2, and towards impacts: what slides does
+    so for good, and nothing jumps where it begins to.
+    """
     vec3, Quat = vector(3, real), quaternion(real)
     Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
     Surface, Impacts = surface_struct(real), impact_struct(real)
@@ -253,12 +257,14 @@ def make_slid(c: Constraint, slots: Slots, real: Scalar, lane: int = 0) -> Kerne
         for k in range(first, last):
             u = vec3()
             most = 0.5 * (surface.friction[k] + surface.other_friction[k]) * (multiplier[k] + late[k])
-            if dot(along[k], along[k]) < most * most and impacts.rests[k] == 1.0:
+            pulled = dot(along[k], along[k])
+            if pulled < most * most:
                 p_k, _, of_p, _, moved, turns, poses = movers(k, points, bodies, particle, dx, turn)
                 x_p = [position(of_p[p]) for p in static(range(n_particles))]
                 _, _, n, _, _, share, arms = contact(x_p, poses, fields_at(placing, k), fields_at(data, k))
                 since = [displacement(of_p[p], x_ref[p_k[p]]) for p in static(range(n_particles))]
                 u = slip(n, share, arms, since, moved, turns) - impacts.before[k]
+                u *= impacts.rests[k] * (1.0 - pulled / (most * most))
             slid[k] = u
 
     end.race_free = True  # rows are a thread's own

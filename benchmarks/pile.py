@@ -1,0 +1,88 @@
+"""What a pyramid of boxes costs, here and in MuJoCo where it is installed: processor time, penetration and drift.
+
+    python benchmarks/pile.py [rows] [boxes in the lowest row]
+
+16 rows on 20 boxes are 200.  A second passes first, the next is timed, on one thread.  Penetration is the most that a
+row has come nearer to the one below, drift the most that a box has moved sideways.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from importlib.util import find_spec
+
+import numpy as np
+
+import sim
+
+HALF, GAP, MU, DENSITY = 0.05, 0.004, 0.5, 700.0
+OURS = (1, 600), (2, 600), (4, 600)
+THEIRS = (0.002, 0.02), (0.002, 0.005), (0.001, 0.002)
+
+
+def places(rows: int, base: int) -> np.ndarray:
+    """Of the middles of the boxes, row by row."""
+    return np.array([[(c + 0.5 * r) * (4 * HALF + GAP), (2 * r + 1) * HALF, 0] for r in range(rows)
+                     for c in range(base - r)])  # fmt: skip
+
+
+def show(name: str, taken: float, steps: int, begun: np.ndarray, end: np.ndarray, rows: int, base: int) -> None:
+    """One line of the table."""
+    first = np.cumsum([0, *(base - r for r in range(rows))])
+    drop = [np.max((begun - end)[a:b, 1]) for a, b in zip(first, first[1:], strict=False)]
+    deep, drift = np.diff([0.0, *drop]).max(), np.abs((end - begun)[:, [0, 2]]).max()
+    print(f"{name}: {taken:.2f} s a second, {1e3 * taken / steps:.2f} ms a step, penetration {1e3 * deep:.3f} mm,"
+          f" drift {1e3 * drift:.3f} mm", flush=True)  # fmt: skip
+
+
+def ours(rows: int, base: int) -> None:
+    """With several numbers of sweeps."""
+    builder, begun = sim.ModelBuilder(gravity=(0, -9.81, 0)), places(rows, base)
+    config = sim.ModelBuilder.ShapeConfig(density=DENSITY, mu=MU)
+    builder.add_ground_plane(0.0, cfg=config)
+    for k, place in enumerate(begun):
+        builder.add_body(list(place), label=f"b{k}")
+        builder.add_shape_box(k, None, 2 * HALF, HALF, HALF, cfg=config)
+    model = builder.finalize(dtype=sim.float64)
+    for sweeps, rate in OURS:
+        solver = sim.SolverXPBD(model, iterations=sweeps)
+        state = sim.rollout(solver, model.state(), rate, 1 / rate).final
+        begin = time.process_time()
+        state = sim.rollout(solver, state, rate, 1 / rate).final
+        taken = time.process_time() - begin
+        show(f"sim, {sweeps} sweeps at {rate} Hz", taken, rate, begun, state.body_q.numpy()[:, :3], rows, base)
+
+
+def mujoco_does(rows: int, base: int) -> None:
+    """With several steps and stiffnesses of contact (`solref`)."""
+    import mujoco
+
+    begun = places(rows, base)
+    for dt, soft in THEIRS:
+        of = f'friction="{MU}" solref="{soft} 1"'
+        box = f'<freejoint/><geom type="box" size="{2 * HALF} {HALF} {HALF}" density="{DENSITY}" {of}/>'
+        bodies = "".join(f'<body pos="{x} {y} {z}">{box}</body>' for x, y, z in begun)
+        floor = f'<geom type="plane" size="50 50 1" zaxis="0 1 0" {of}/>'
+        model = mujoco.MjModel.from_xml_string(
+            f'<mujoco><option timestep="{dt}" gravity="0 -9.81 0"/><size memory="200M"/>'
+            f"<worldbody>{floor}{bodies}</worldbody></mujoco>"
+        )
+        data, steps = mujoco.MjData(model), round(1 / dt)
+        mujoco.mj_step(model, data, steps)
+        begin = time.process_time()
+        mujoco.mj_step(model, data, steps)
+        show(f"MuJoCo, {1e3 * dt:g} ms, solref {soft}", time.process_time() - begin, steps, begun, data.xpos[1:],
+             rows, base)  # fmt: skip
+
+
+def main() -> None:
+    rows, base = (int(a) for a in sys.argv[1:3]) if len(sys.argv) > 2 else (16, 20)
+    sim.set_num_threads(1)
+    ours(rows, base)
+    if find_spec("mujoco"):
+        mujoco_does(rows, base)
+
+
+if __name__ == "__main__":
+    main()
