@@ -39,7 +39,7 @@ def projected(s, host, first, damped, averaged, own=False, start=0):
     kernel = make_projection.__wrapped__(
         s.c, float64, first, damped, averaged, own
     )  # one of our own: others are kept, compiled
-    data = [start, a["points"], a["data"], a["compliance"], a["damping"], a["w"], a["split"], a["x_before"], DT]
+    data = [start, a["points"], a["data"], a["compliance"], a["damping"], a["weights"], a["split"], a["x_before"], DT]
     sim.launch(kernel, s.count - start, [*data, a["x"]], [moved, a["multiplier"]])
     if averaged:
         np.testing.assert_array_equal(
@@ -70,7 +70,7 @@ def test_constraints_of_a_launch_that_share_nothing(name, averaged):
     np.testing.assert_allclose(own[0], plain[0], rtol=1e-15)
     np.testing.assert_array_equal(own[1], plain[1])
     assert not plain[2].exclusive
-    assert own[2].exclusive == {"particle", "correction", "x_ref", "w", "valence", "multiplier"}
+    assert own[2].exclusive == {"particle", "correction", "x_ref", "weights", "valence", "multiplier"}
     assert plain[2].race_free and own[2].race_free and plain[2].name == f"project_{name}"
 
 
