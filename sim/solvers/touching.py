@@ -149,7 +149,7 @@ class FrictionStep:
         lanes = self._lanes(t)
         if lanes is not None:
             return lanes.slid
-        return state.history[slid(t.batch)] if t.batch.set.slots.bodies else t.still
+        return state.history[slid(t.batch)] if t.batch.set.slots.bodies and self._stacks else t.still
 
     def _lanes(self, t: Touching) -> NearLanes | None:
         """Where the contacts of a set are those of near pairs."""
@@ -175,8 +175,12 @@ class FrictionStep:
     def sweeps(self) -> int:
         """How often velocities are swept for every sweep over positions: what stands on something else rattles where
         those that one contact leaves behind reach the others."""
-        stacked = any(len(t.batch.set.slots.bodies) > 1 for t in self.touching.values())
-        return STACKED if stacked else 1
+        return STACKED if self._stacks else 1
+
+    @property
+    def _stacks(self) -> bool:
+        """Whether bodies touch bodies: then sweeps leave errors that others have to take back."""
+        return any(len(t.batch.set.slots.bodies) > 1 for t in self.touching.values())
 
     @property
     def history(self) -> tuple[Field, ...]:
@@ -189,7 +193,7 @@ class FrictionStep:
             for field in (
                 Field(pressed(t.batch), (t.batch.set.count,), "real", "N", "normal forces of contacts"),
                 Field(slid(t.batch), (t.batch.set.count,), "vec3", "m", "slips that friction takes back"),
-            )
+            )[: 1 + self._stacks]
         )
 
     def start(
@@ -220,9 +224,10 @@ class FrictionStep:
             made, bodies = t.batch.set, self.bodies
             moved = [t.impacts, reference, bodies.start, particle, bodies.dx, bodies.turn]
             forces = [t.batch.multiplier, t.late, t.along]
-            inputs = [self._no_lanes if lanes is None else lanes.lanes, *self._declared(t), *moved, *forces]
-            kernel = make_slid(made.constraint, made.slots, self.model.dtype, made.lane)
-            launch(kernel, _threads(made), inputs, [self._slid(t, after)])
+            if self._stacks:
+                inputs = [self._no_lanes if lanes is None else lanes.lanes, *self._declared(t), *moved, *forces]
+                kernel = make_slid(made.constraint, made.slots, self.model.dtype, made.lane)
+                launch(kernel, _threads(made), inputs, [self._slid(t, after)])
             if lanes is not None:
                 lanes.keep(t.batch, t.late, t.impacts.rests, after, dt)
                 continue
