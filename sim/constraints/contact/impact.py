@@ -26,7 +26,7 @@ from sim.constraints.contact.surface import impact_struct, surface_struct
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct
 from sim.constraints.slots.bodies import body_struct, slot_struct
-from sim.constraints.slots.linearization import movers_of, row_functions, rows_of, velocities_of
+from sim.constraints.slots.linearization import motions_of, movers_of, row_functions, rows_of, velocities_of
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.embedding import fields_at
 from sim.core.lang.frontend.builtins import min, sqrt, static, tid
@@ -78,6 +78,16 @@ def approach_of(start, end, rate, dt):
 
 
 @func
+def rebound_of(u, faster, s, e):
+    """dC/dt after an impact at s; u: that of the predicted step, as it ends; faster: what forces have added to it.
+
+    Where C is linear, u = v* and faster = a h: -e v_c + a (1/2 - s) h.  What turns has other gradients as a step ends
+    than as it hits; the impulses of a step act along the last, and do no work in all if e = 1 for their velocities.
+    """
+    return -e * u - (1.0 + e) * (s - 0.5) * faster
+
+
+@func
 def resting_speed(gravity, dt):
     return RESTING * length(gravity) * dt
 
@@ -96,6 +106,7 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, lane: int = 0) -> Ker
     n_particles = len(slots.particles)
     movers, velocities, gap, chosen = movers_of(slots), velocities_of(slots), gap_of(c, slots, real), chosen_of(c)
     rows_at, contact, slip = rows_of(c, slots, real), contact_of(c, slots, real), slip_of(slots)
+    motions = motions_of(slots, real)
     _, _, product = row_functions(slots)
 
     @func
@@ -125,9 +136,9 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, lane: int = 0) -> Ker
         target, rebound, rests, before = real(0.0), real(0.0), real(1.0), vec3()
         if gap_1 < 0.0 or gap_1 < FAR * (gap(x_0, begun, placed_k, data_k) - gap_1):
             C_0, G_0 = rows_at(x_0, begun, placed_k, data_k)
-            C, _, n, _, _, share, arms = contact(x_1, poses, placed_k, data_k)
-            rate = product(G_0[0], velocities(p_k, b_k, v, body_qd))
-            a, s, approach = approach_of(C_0[0], C[0], rate, dt)
+            C, G, n, _, _, share, arms = contact(x_1, poses, placed_k, data_k)
+            v_0 = velocities(p_k, b_k, v, body_qd)
+            a, s, approach = approach_of(C_0[0], C[0], product(G_0[0], v_0), dt)
             resting = resting_speed(gravity[0], dt)
             share_of_impact = real(0.0)  # 0 for what rests, 1 for an impact
             if approach > resting:
@@ -140,7 +151,8 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, lane: int = 0) -> Ker
             away = e * approach
             target = share_of_impact * max(left * away + 0.5 * a * left * left, 0.0)
             if e > 0.0:
-                rebound = share_of_impact * max(away + a * (0.5 - s) * dt, 0.0)
+                u = product(G, motions(p_k, of_p, x_ref, moved, turns)) / dt
+                rebound = share_of_impact * max(rebound_of(u, u - product(G, v_0), s, e), 0.0)
             since = [displacement(of_p[p], x_ref[p_k[p]]) for p in static(range(n_particles))]
             before = (share_of_impact * s) * slip(n, share, arms, since, moved, turns)
         impacts.target[k], impacts.rebound[k] = target, rebound

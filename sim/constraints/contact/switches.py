@@ -19,13 +19,20 @@ are compared with.
 
 from sim.constraints.base import Constraint
 from sim.constraints.contact.geometry import contact_of, gap_of, slip_of, slip_rate_of
-from sim.constraints.contact.impact import approach_of, resting_speed
+from sim.constraints.contact.impact import approach_of, rebound_of, resting_speed
 from sim.constraints.contact.projection import along_both, inverted, mobility_of
 from sim.constraints.contact.surface import impact_struct, surface_struct
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct
 from sim.constraints.slots.bodies import body_struct, slot_struct
-from sim.constraints.slots.linearization import masses_of, movers_of, row_functions, rows_of, velocities_of
+from sim.constraints.slots.linearization import (
+    masses_of,
+    motions_of,
+    movers_of,
+    row_functions,
+    rows_of,
+    velocities_of,
+)
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.embedding import fields_at
 from sim.core.lang.frontend.builtins import abs, static, tid
@@ -78,7 +85,7 @@ def make_foresight(c: Constraint, slots: Slots, real: Scalar, rough: bool) -> Ke
     layout = particle_layout(real)
     particle_type, position = layout.type(real), layout.position
     n_particles = len(slots.particles)
-    movers, velocities = movers_of(slots), velocities_of(slots)
+    movers, motions, velocities = movers_of(slots), motions_of(slots, real), velocities_of(slots)
     rows_at, (_, _, product) = rows_of(c, slots, real), row_functions(slots)
 
     @kernel(name=f"foresee_{c.name}_{slots.kinds}")
@@ -102,17 +109,17 @@ def make_foresight(c: Constraint, slots: Slots, real: Scalar, rough: bool) -> Ke
         switching: array[int],
     ):
         k = tid()
-        p_k, b_k, of_p, begun, _, _, poses = movers(k, points, bodies, particle, dx, turn)
+        p_k, b_k, of_p, begun, moved, turns, poses = movers(k, points, bodies, particle, dx, turn)
         placed_k, data_k = fields_at(placing, k), fields_at(data, k)
         x_0 = [x_ref[p_k[p]] for p in static(range(n_particles))]
         x = [position(of_p[p]) for p in static(range(n_particles))]
         C_0, G_0 = rows_at(x_0, begun, placed_k, data_k)
-        C, _ = rows_at(x, poses, placed_k, data_k)
+        C, G = rows_at(x, poses, placed_k, data_k)
         come = abs(C[0] - C_0[0])
         at, what, found = real(-1.0), 0, 0
         if rough:
-            rate = product(G_0[0], velocities(p_k, b_k, v, body_qd))
-            a, s, approach = approach_of(C_0[0], C[0], rate, dt)
+            v_0 = velocities(p_k, b_k, v, body_qd)
+            a, s, approach = approach_of(C_0[0], C[0], product(G_0[0], v_0), dt)
             resting = resting_speed(gravity[0], dt)
             if resting > 0.0 and (near(approach, resting, resting) or near(approach, 2.0 * resting, 2.0 * resting)):
                 found = found | static(THRESHOLD)
@@ -122,9 +129,11 @@ def make_foresight(c: Constraint, slots: Slots, real: Scalar, rough: bool) -> Ke
                     at = s
                 if near(C_0[0], real(0.0), come):
                     found = found | static(CLOSING)
-                away = 0.5 * (surface.restitution[k] + surface.other_restitution[k]) * approach
-                left, fall = 0.5 * a * (1.0 - s) * dt, a * (0.5 - s) * dt
-                if away > 0.0 and (near(away, -left, away) or near(away, -fall, away)):
+                e = 0.5 * (surface.restitution[k] + surface.other_restitution[k])
+                away, left = e * approach, 0.5 * a * (1.0 - s) * dt
+                u = product(G[0], motions(p_k, of_p, x_ref, moved, turns)) / dt
+                rebound = rebound_of(u, u - product(G[0], v_0), s, e)
+                if away > 0.0 and (near(away, -left, away) or near(rebound, real(0.0), away)):
                     found = found | static(THRESHOLD)
         travel[k], impact[k], kind[k], switching[k] = come, at, what, found
 

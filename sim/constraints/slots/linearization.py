@@ -197,6 +197,22 @@ def velocities_of(slots: Slots) -> Function:
     return velocities
 
 
+@memoize
+def motions_of(slots: Slots, real: Scalar) -> Function:
+    """`motions(p_k, of_p, x_ref, moved, turns)` in a kernel, over the movers: how far all has come in a step so
+    far, of a body its centre of mass, and the vector of its turn."""
+    displacement = particle_layout(real).displacement
+    n_particles, n_bodies = len(slots.particles), len(slots.bodies)
+
+    @func
+    def motions(p_k, of_p, x_ref, moved, turns):
+        return [displacement(of_p[p], x_ref[p_k[p]]) for p in static(range(n_particles))] + [
+            moved[k // 2] if k % 2 == 0 else logarithm(turns[k // 2]) for k in static(range(2 * n_bodies))
+        ]
+
+    return motions
+
+
 @func
 def elastic_share(alpha, stiffness):
     """alpha / (alpha + stiffness), 0 where nothing can move."""
@@ -264,15 +280,15 @@ def linearization_of(c: Constraint, slots: Slots, real: Scalar, damped: bool, st
 
     G[i], D[i], ...: for the active row i; lam: the multiplier so far.
     """
-    layout = particle_layout(real)
-    position, displacement = layout.position, layout.displacement
+    position = particle_layout(real).position
     rows, elastic, active, holding = c.rows, c.elastic, active_rows(c, damped), _holds(c)
     slowing = damped or c.driven or holding
     resists, m = tuple(slowing and acts for acts in c.damped), len(active)
     slowed, driven, chosen = any(resists), c.driven, pushes_from_start(c, start_direction)
     rows_at, movers, masses_at = rows_of(c, slots, real), movers_of(slots), masses_of(slots)
+    motions = motions_of(slots, real)
     between, response, product = row_functions(slots)
-    n_particles, n_bodies = len(slots.particles), len(slots.bodies)
+    n_particles = len(slots.particles)
     parameter_names = tuple(c.parameters)
     ke_at, kd_at, vel_at = (
         parameter_names.index(name) if name in parameter_names else -1
@@ -299,9 +315,7 @@ def linearization_of(c: Constraint, slots: Slots, real: Scalar, damped: bool, st
             own = [product(G[i], response(G[i], masses, inertias)) for i in static(range(m))]
             D = [between(G_0[i], G[i], elastic_share(alpha[i], own[i])) for i in static(range(m))]
         if slowed:  # how far all has come since the step began
-            since = [displacement(of_p[p], x_ref[p_k[p]]) for p in static(range(n_particles))] + [
-                dx_b[k // 2] if k % 2 == 0 else logarithm(turn_b[k // 2]) for k in static(range(2 * n_bodies))
-            ]
+            since = motions(p_k, of_p, x_ref, dx_b, turn_b)
         terms = []
         for i in static(range(m)):
             r = active[i]
