@@ -404,6 +404,36 @@ def make_contact_projection(
 
 
 @memoize
+def impact_work_of(slots: Slots) -> Function:
+    """`work(G, E, lam, lam_t, dt, velocity, masses, inertias)` in a kernel: what the impulses F of a contact have added
+    to the energy [J] of what now moves with `velocity`, as if they were alone, F v - F W F / 2; and the last term.
+
+    lam, lam_t (2,): its multipliers, those of friction along the rows E.
+    """
+    size, (_, response, product) = len(slots.particles) + 2 * len(slots.bodies), row_functions(slots)
+
+    @func
+    def work(G, E, lam, lam_t, dt, velocity, masses, inertias):
+        F = [(lam * G[i] + lam_t[0] * E[0][i] + lam_t[1] * E[1][i]) / dt for i in static(range(size))]
+        alone = 0.5 * product(F, response(F, masses, inertias))
+        return product(F, velocity) - alone, alone
+
+    return work
+
+
+@func
+def held_back(rebound, away, gained, own):
+    """The rebound of a contact that has gained energy: a step of Newton's method towards none, by the normal impulse.
+
+    Newton's law of restitution and friction together add energy where what presses also turns (T. R. Kane, D. A.
+    Levinson, "Dynamics: Theory and Applications", 1985, section 5.8): an impact that would gives back less.
+    """
+    if gained > 0.0 and away > 0.0:
+        rebound = max(rebound - own * gained / away, 0.0)
+    return rebound
+
+
+@memoize
 def make_rebound(
     c: Constraint, slots: Slots, real: Scalar, first: bool, exclusive: bool = False, lane: int = 0, single: bool = False
 ) -> Kernel:
@@ -420,7 +450,7 @@ def make_rebound(
     n_particles, n_bodies = len(slots.particles), len(slots.bodies)
     movers, masses_at, velocities = movers_of(slots), masses_of(slots), velocities_of(slots)
     contact, slip_rate, friction = contact_of(c, slots, real), slip_rate_of(slots), friction_of(slots, real)
-    _, response, product = row_functions(slots)
+    (_, response, product), work_of = row_functions(slots), impact_work_of(slots)
 
     @func
     def one(
@@ -452,16 +482,21 @@ def make_rebound(
                 fields_at(data, k),
             )
             velocity = velocities(p_k, b_k, v, body_qd)
+            mu = 0.5 * (surface.friction[k] + surface.other_friction[k])
+            M = response(G, masses, inertias)
+            own = product(G, M)
             before = real(0.0)
             if not first:
                 before = late[k]
-            M = response(G, masses, inertias)
-            own = product(G, M)
+                if mu > 0.0 and impacts.rebound[k] > 0.0:
+                    gained, _ = work_of(
+                        G, E, multiplier[k] + before, along_both(T, along[k]), dt, velocity, masses, inertias
+                    )
+                    impacts.rebound[k] = held_back(impacts.rebound[k], product(G, velocity), gained, own)
             dlam = max((impacts.rebound[k] - product(G, velocity)) * dt / own, -(multiplier[k] + before))
             u = dt * slip_rate(n, share, arms, velocity)
             for i in static(range(2)):
                 u += (dlam * product(E[i], M)) * T[i]
-            mu = 0.5 * (surface.friction[k] + surface.other_friction[k])
             x = friction(T, E, masses, inertias, along[k], u, mu * (multiplier[k] + before + dlam))
             pushed = x - along_both(T, along[k])
             force = [
@@ -618,6 +653,6 @@ def make_rebound(
         return rebound_row if single else rebound_lanes
     rebound.race_free = True  # as in the projection
     if exclusive:
-        written = ("particle", "dx", "turn", "multiplier", "late", "along", "w", "v", "body_qd")
+        written = ("particle", "dx", "turn", "multiplier", "late", "along", "w", "v", "body_qd", "impacts.rebound")
         rebound.exclusive = frozenset((*written, *(f"bodies.{name}" for name in Bodies.fields)))
     return rebound

@@ -20,7 +20,7 @@ are compared with.
 from sim.constraints.base import Constraint
 from sim.constraints.contact.geometry import contact_of, gap_of, slip_of, slip_rate_of
 from sim.constraints.contact.impact import approach_of, rebound_of, resting_speed
-from sim.constraints.contact.projection import along_both, inverted, mobility_of
+from sim.constraints.contact.projection import along_both, held_back, impact_work_of, inverted, mobility_of
 from sim.constraints.contact.surface import impact_struct, surface_struct
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct
@@ -231,7 +231,7 @@ def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar) -> Kernel
     n_particles = len(slots.particles)
     movers, masses_at, velocities = movers_of(slots), masses_of(slots), velocities_of(slots)
     contact, slip_rate, stopping_at = contact_of(c, slots, real), slip_rate_of(slots), stopping_of(slots, real)
-    _, response, product = row_functions(slots)
+    (_, response, product), work_at = row_functions(slots), impact_work_of(slots)
 
     @kernel(name=f"look_at_velocities_{c.name}_{slots.kinds}")
     def look(
@@ -274,7 +274,13 @@ def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar) -> Kernel
                 total += late[k]
             M = response(G, masses, inertias)
             own = product(G, M)
-            dlam = (impacts.rebound[k] - product(G, velocity)) * dt / own
+            mu, rebound = 0.5 * (surface.friction[k] + surface.other_friction[k]), impacts.rebound[k]
+            if done > 0 and mu > 0.0 and rebound > 0.0:
+                gained, alone = work_at(G, E, total, along_both(T, along[k]), dt, velocity, masses, inertias)
+                if near(gained, real(0.0), alone):
+                    switching[k] = switching[k] | static(THRESHOLD)
+                rebound = held_back(rebound, product(G, velocity), gained, own)
+            dlam = (rebound - product(G, velocity)) * dt / own
             total += dlam
             if abs(total) * own <= NEAR * travel[k] + rounding:
                 switching[k] = switching[k] | static(CLOSING)
@@ -282,7 +288,7 @@ def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar) -> Kernel
             for i in static(range(2)):
                 u += (dlam * product(E[i], M)) * T[i]
             stopping = stopping_at(T, E, masses, inertias, along[k], u)
-            most = 0.5 * (surface.friction[k] + surface.other_friction[k]) * total
+            most = mu * total
             if stopping > most:
                 does[k] = static(SLIPS)
             if most > 0.0 and near(stopping, most, most):
