@@ -55,7 +55,7 @@ class NearLanes:
         )
         self.first, self.second, self.key, self.rank, self.keys = (make(n) for _ in range(5))
         self._color, self._chosen = make(n), make(n)
-        self.width = min(n, model.body_count // len(self.made.slots.bodies))
+        self.width = min(n, model.body_count)  # each lane has a free body of its own; what is fixed may be in many
         self._none = zeros(self.of.lane, vector(3, model.dtype), device, requires_grad=False)
 
     @property

@@ -77,3 +77,16 @@ def test_bad_declarations_are_refused() -> None:
     builder.detect_bodies(margin=0.01)
     with pytest.raises(sim.ModelError, match="called twice"):
         builder.detect_bodies()
+
+
+def test_a_fixed_body_is_in_many_pairs_of_one_colour() -> None:
+    """Three balls on a held box: nothing of them is shared, so all are taken at once."""
+    builder = sim.ModelBuilder(gravity=(0, -9.81, 0))
+    builder.add_body(label="table", held=True)
+    builder.add_shape_box(0, None, 1.0, HALF, HALF)
+    for k in range(3):
+        ball = builder.add_body([0.5 * k - 0.5, 2 * HALF, 0])
+        builder.add_shape_sphere(ball, None, HALF, cfg=Config(density=700.0))
+    builder.detect_bodies()
+    model = builder.finalize(dtype=sim.float64, requires_grad=True)
+    assert np.abs(place(model, 30)[1:, 1] - 2 * HALF).max() < 1e-6
