@@ -90,3 +90,20 @@ def test_a_fixed_body_is_in_many_pairs_of_one_colour() -> None:
     builder.detect_bodies()
     model = builder.finalize(dtype=sim.float64, requires_grad=True)
     assert np.abs(place(model, 30)[1:, 1] - 2 * HALF).max() < 1e-6
+
+
+def test_what_meets_nothing_is_not_looked_for() -> None:
+    """A mesh beside balls that look for each other: it has contacts with the plane alone."""
+    builder = sim.ModelBuilder(gravity=(0, -9.81, 0))
+    builder.add_ground_plane(0.0)
+    corners = HALF * np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
+    rock = builder.add_body([1.0, 0, 0])
+    faces = [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]
+    builder.add_shape_mesh(rock, vertices=corners, indices=faces, cfg=Config(density=700.0, touches=[]))
+    for k in range(2):
+        ball = builder.add_body([0, (2 * k + 1) * HALF, 0])
+        builder.add_shape_sphere(ball, None, HALF, cfg=Config(density=700.0))
+    builder.detect_bodies()
+    model = builder.finalize(dtype=sim.float64)
+    assert model.near is not None and model.near.each == 2
+    assert np.abs(place(model, 30) - model.body_q.numpy())[:, 1].max() < 1e-3
