@@ -72,8 +72,9 @@ def test_what_may_be_missed_is_an_error() -> None:
 
 def test_bad_declarations_are_refused() -> None:
     builder = sim.ModelBuilder()
-    with pytest.raises(sim.ModelError, match="capacity = 0"):
-        builder.detect_bodies(capacity=0)
+    for capacity in (0, 2.5, float("nan")):
+        with pytest.raises(sim.ModelError, match=f"capacity = {capacity}"):
+            builder.detect_bodies(capacity=capacity)  # type: ignore[arg-type]
     builder.detect_bodies(margin=0.01)
     with pytest.raises(sim.ModelError, match="called twice"):
         builder.detect_bodies()
