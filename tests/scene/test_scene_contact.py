@@ -65,3 +65,22 @@ def test_what_is_wrong_is_said_at_its_place(tmp_path: Path, old: str, new: str, 
 @pytest.mark.parametrize("scene", ["drape", "fold"])
 def test_the_scenes_find_what_they_expect(tmp_path: Path, scene: str) -> None:
     assert main(["run", str(ROOT / "scenes" / f"{scene}.yaml"), "--out", str(tmp_path / "run")]) == 0
+
+
+BALLS = """\
+format: 2
+name: balls
+time: {duration: 0.1, fps: 10, substeps: 100}
+objects:
+  low: {body: {shapes: {hull: {sphere: {radius: 5 cm}, density: 400}}}}
+  high: {body: {shapes: {hull: {sphere: {radius: 5 cm}, density: 400}}}, position: [0, 0.2, 0]}
+"""
+
+
+def test_how_bodies_are_found(tmp_path: Path) -> None:
+    """By the block, else as many pairs need it; the block may be empty."""
+    assert built(tmp_path, BALLS).near is None
+    near = built(tmp_path, BALLS + "contact: {bodies: {margin: 2 cm, capacity: 3}}\n").near
+    assert near is not None and (near.margin, near.capacity) == (0.02, 3)
+    near = built(tmp_path, BALLS + "contact: {bodies: {}}\n").near
+    assert near is not None and near.margin == pytest.approx(0.005)

@@ -8,7 +8,7 @@ from sim.scene.build.bodies import add_bodies, add_sites
 from sim.scene.build.context import BuildContext
 from sim.scene.build.joints import add_joints
 from sim.scene.build.objects import add_objects
-from sim.scene.build.surroundings import add_attachments, add_loads, add_self_contact, add_shapes, check_inside
+from sim.scene.build.surroundings import add_attachments, add_contact, add_loads, add_shapes, check_inside
 
 
 def add_parts(context: BuildContext) -> np.ndarray:
@@ -21,7 +21,7 @@ def add_parts(context: BuildContext) -> np.ndarray:
     pinned = [points for name, points in attached.items() if context.data["attachments"][name]["compliance"] == 0.0]
     held = np.concatenate([np.zeros(0, np.int32), *pinned])
     add_shapes(context)
-    add_self_contact(context)
+    add_contact(context)
     add_loads(context)
     if not any(path.startswith("attachments.") for path in context.skipped):  # else it is not known what is held
         check_inside(context, held)

@@ -29,12 +29,15 @@ def add_shapes(context: BuildContext) -> None:
                 context.builder.add_ground_plane(point=plane["point"], normal=plane["normal"], **common)
 
 
-def add_self_contact(context: BuildContext) -> None:
-    """What collides with itself."""
+def add_contact(context: BuildContext) -> None:
+    """What collides with itself, and how bodies are found."""
     entry = context.data["contact"]
+    if "bodies" in entry:
+        with context.at("contact.bodies"):
+            context.builder.detect_bodies(**entry["bodies"])
     named = [name for name in entry["self"] if name in context.groups]
     if named and len(named) == len(entry["self"]):
-        options = {key: value for key, value in entry.items() if key != "self"}
+        options = {key: value for key, value in entry.items() if key not in ("self", "bodies")}
         with context.at("contact"):
             context.builder.add_self_contact(named, **options)
 

@@ -55,7 +55,7 @@ class NearLanes:
         )
         self.first, self.second, self.key, self.rank, self.keys = (make(n) for _ in range(5))
         self._color, self._chosen = make(n), make(n)
-        self.width = min(n, model.body_count // len(self.made.slots.bodies))
+        self.width = min(n, model.body_count)  # each lane has a free body of its own; what is fixed may be in many
         self._none = zeros(self.of.lane, vector(3, model.dtype), device, requires_grad=False)
 
     @property
@@ -235,7 +235,8 @@ class NearContacts:
         if needed > self.of.capacity:
             raise ContactError(
                 f"contact: {needed} pairs of shapes are near each other, and there is room for {self.of.capacity}",
-                f"Call detect_bodies(capacity={2 * needed})",
+                f"Call detect_bodies(capacity={2 * needed}), or in a scene say"
+                f" `contact: {{bodies: {{capacity: {2 * needed}}}}}`",
             )
         if self.single and (left := int(self.left_over.numpy()[0])):
             raise ContactError(
@@ -244,9 +245,10 @@ class NearContacts:
                 "Use fewer shapes near one body, or a model without requires_grad",
             )
         if not beyond <= 0.0:
+            wanted = f"{self.of.margin + 1.5 * beyond:.2g}"
             raise ContactError(
                 f"contact: shapes were pushed {beyond:.3g} m further in a step than pairs were looked for, so that some"
                 " may have been missed",
-                f"Take shorter steps, or detect_bodies(margin={self.of.margin + 1.5 * beyond:.2g}) or more"
-                f" ({self.of.margin:.2g} m now)",
+                f"Take shorter steps, or detect_bodies(margin={wanted}) or more ({self.of.margin:.2g} m now), or in a"
+                f" scene `contact: {{bodies: {{margin: {wanted}}}}}`",
             )

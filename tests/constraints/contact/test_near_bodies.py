@@ -72,8 +72,39 @@ def test_what_may_be_missed_is_an_error() -> None:
 
 def test_bad_declarations_are_refused() -> None:
     builder = sim.ModelBuilder()
-    with pytest.raises(sim.ModelError, match="capacity = 0"):
-        builder.detect_bodies(capacity=0)
+    for capacity in (0, 2.5, float("nan")):
+        with pytest.raises(sim.ModelError, match=f"capacity = {capacity}"):
+            builder.detect_bodies(capacity=capacity)  # type: ignore[arg-type]
     builder.detect_bodies(margin=0.01)
     with pytest.raises(sim.ModelError, match="called twice"):
         builder.detect_bodies()
+
+
+def test_a_fixed_body_is_in_many_pairs_of_one_colour() -> None:
+    """Three balls on a held box: nothing of them is shared, so all are taken at once."""
+    builder = sim.ModelBuilder(gravity=(0, -9.81, 0))
+    builder.add_body(label="table", held=True)
+    builder.add_shape_box(0, None, 1.0, HALF, HALF)
+    for k in range(3):
+        ball = builder.add_body([0.5 * k - 0.5, 2 * HALF, 0])
+        builder.add_shape_sphere(ball, None, HALF, cfg=Config(density=700.0))
+    builder.detect_bodies()
+    model = builder.finalize(dtype=sim.float64, requires_grad=True)
+    assert np.abs(place(model, 30)[1:, 1] - 2 * HALF).max() < 1e-6
+
+
+def test_what_meets_nothing_is_not_looked_for() -> None:
+    """A mesh beside balls that look for each other: it has contacts with the plane alone."""
+    builder = sim.ModelBuilder(gravity=(0, -9.81, 0))
+    builder.add_ground_plane(0.0)
+    corners = HALF * np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
+    rock = builder.add_body([1.0, 0, 0])
+    faces = [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]
+    builder.add_shape_mesh(rock, vertices=corners, indices=faces, cfg=Config(density=700.0, touches=[]))
+    for k in range(2):
+        ball = builder.add_body([0, (2 * k + 1) * HALF, 0])
+        builder.add_shape_sphere(ball, None, HALF, cfg=Config(density=700.0))
+    builder.detect_bodies()
+    model = builder.finalize(dtype=sim.float64)
+    assert model.near is not None and model.near.each == 2
+    assert np.abs(place(model, 30) - model.body_q.numpy())[:, 1].max() < 1e-3

@@ -80,7 +80,9 @@ def near_contact(
     block: NearBlock, shapes: Sequence[ShapeBlock], may: np.ndarray, worlds: int, make: ArrayFactory
 ) -> tuple[BodyContact, dict[str, ConstraintSet]]:
     """What is looked for, and sets with room for it.  may: as of `near_pairs`."""
-    number = [k for k, shape in enumerate(shapes) if is_solid(shape)]
+    meets = may.any(axis=0) | may.any(axis=1)  # what meets nothing is not looked for, and may be of any kind
+    number = np.array([k for k, shape in enumerate(shapes) if is_solid(shape)])[meets]
+    may = may[np.ix_(meets, meets)]
     solids = [shapes[k] for k in number]
     known = sorted({(shape.kind, bool(shape.bodies[0] >= 0)) for shape in solids})
     classes = np.array([known.index((shape.kind, bool(shape.bodies[0] >= 0))) for shape in solids])
@@ -103,7 +105,7 @@ def near_contact(
         both = bool((of == 3).any())
         sets.append(_near_set(kind, of, both, make))
         made[sets[-1].name] = _set_with_room(kind, sets[-1], capacity, make)
-    everyone = np.concatenate([worlds * np.array(number) + world for world in range(worlds)]).astype(np.int32)
+    everyone = np.concatenate([worlds * number + world for world in range(worlds)]).astype(np.int32)
     has = [np.repeat([key in s.values for s in shapes], worlds).astype(np.int32) for key in ("mu", "restitution")]
     contact = BodyContact(
         MARGIN * least if block.margin is None else block.margin,

@@ -1,4 +1,4 @@
-"""`contact`: which objects collide with themselves and with each other, and how their pairs are found."""
+"""`contact`: which objects collide with themselves and with each other, and how their pairs, and bodies, are found."""
 
 from __future__ import annotations
 
@@ -19,5 +19,10 @@ CONTACT = Table((
     key("every", Int(1), "substeps from one look for pairs to the next", 10),
     key("capacity", Int(1), "room for pairs of points and triangles, and for as many of edges; default: 4000, and 16 "
         "for each point"),
+    key("bodies", Table((
+        key("margin", Number("m", POSITIVE), "a step may push a shape so far beyond where it would go without "
+            "contacts, and half of its way; default: a tenth of the least half width"),
+        key("capacity", Int(1), "room for near pairs of shapes, of each two kinds; default: 64, and 8 for each shape"),
+    )), "every step looks for shapes of bodies that are near each other; default: where more than 64 pairs may touch"),
 ))
 # fmt: on
