@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from sim.core.lang.errors import did_you_mean
@@ -64,6 +64,7 @@ class Model:
         joints: dict[str, Joint] | None = None,
         contact: SelfContact | None = None,
         near: BodyContact | None = None,
+        check_start: Callable[[Model], None] = lambda model: None,
     ) -> None:
         self.__dict__.update(arrays)
         self.device: Device = make.device
@@ -73,7 +74,7 @@ class Model:
         self.shapes, self.attachments, self.in_air, self.worlds = shapes, attachments, in_air, worlds
         self.in_wind, self.bodies, self.visuals = in_wind, bodies or {}, list(visuals)
         self.joints, self.contact, self.near = joints or {}, contact, near
-        self._derivations = list(derivations)
+        self._derivations, self._check_start = list(derivations), check_start
         self._recorded: Bookmark | None = None  # on a tape: derived data is recorded before it
         self._captured: weakref.ref[Graph] | None = None  # the graph in which derived data was captured last
         self.held = False
@@ -190,6 +191,15 @@ class Model:
             self._recorded = None if tape is None else tape.bookmark()
         if graph is not None:
             self._captured = weakref.ref(graph)
+
+    def check_start(self) -> None:
+        """Looks at where everything begins, with material values as they are.
+
+        Raises ModelError where shapes that collide begin inside of each other, in the first world, or surfaces that do
+        are closer than their thickness: the first steps would throw them apart.
+        """
+        self.refresh()
+        self._check_start(self)
 
     def bound(self) -> Model:
         """The same arrays, as they are now, under another object, whose `refresh` does nothing.

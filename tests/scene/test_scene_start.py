@@ -99,3 +99,15 @@ def test_what_has_no_rest_is_told_at_its_place(tmp_path, change, words):
     scene = hanging(tmp_path, text)
     with pytest.raises(SceneError, match=words):
         scene.build(dtype=sim.float64)
+
+
+def test_a_mistyped_start_is_told_at_its_place(tmp_path):
+    with pytest.raises(SceneError, match="equilibriun") as error:
+        hanging(tmp_path, HANGING.replace("start: equilibrium", "start: equilibriun"))
+    assert [p.path for p in error.value.problems] == ["start"]
+
+
+def test_a_parameter_of_nothing_is_told_at_its_place(tmp_path):
+    with pytest.raises(SceneError, match="nothing is named that is sought") as error:
+        hanging(tmp_path, HANGING.replace("{of: attachments.hand.turn.0}", "{of: {}}"))
+    assert [p.path for p in error.value.problems] == ["parameters.turn.of"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -225,13 +226,18 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         joints=listed_joints(parts.joints, of_joints, parts.worlds),
         contact=contact,
         near=near,
+        check_start=partial(_check_start, parts),
     )
     model.refresh()
     _measure(model, placed, blocks)
     model.refresh()
-    check_apart(model, parts.shapes, parts.joined)
-    refuse_overlap(contact, model.particle_q, model.particle_qd, parts.groups)
     return model
+
+
+def _check_start(parts: ModelParts, model: Model) -> None:
+    """What `Model.check_start` does."""
+    check_apart(model, parts.shapes, parts.joined)
+    refuse_overlap(model.contact, model.particle_q, model.particle_qd, parts.groups)
 
 
 # ------------------------------------------------------------------------------------------ points

@@ -558,7 +558,14 @@ class ModelBuilder(SelfContactBuilder):
         """The model, on a device, in float32 or float64.  Nothing can be added afterwards.
 
         requires_grad: material values, initial states and everything derived from them carry gradients.
+        Raises ModelError with what is missing or contradicts itself, and where `Model.check_start` does.
         """
+        model = self.assembled(device, requires_grad, dtype)
+        model.check_start()
+        return model
+
+    def assembled(self, device: DeviceLike = None, requires_grad: bool = False, dtype: Any = float32) -> Model:
+        """As `finalize`, for who places things afterwards, by material values, and calls `Model.check_start` then."""
         self._open("finalize")
         self._close_loose()
         if self._springs:

@@ -133,7 +133,7 @@ def make_experiments(context: BuildContext, model: Model | None, markers: dict[s
         registration = None
         if targets and model is not None and "align" in entry["target"]:
             registration, targets = make_registration(context, name, schedule, targets, model)
-        relaxed = entry.get("start", context.data["start"]) == "equilibrium"
+        relaxed = entry.get("start", context.data.get("start")) == "equilibrium"
         out.append(Experiment(name, schedule, entry["use"] == "fit", settings, targets, angles, registration, relaxed))
     return out
 

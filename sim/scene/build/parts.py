@@ -8,7 +8,7 @@ from sim.scene.build.bodies import add_bodies, add_sites
 from sim.scene.build.context import BuildContext
 from sim.scene.build.joints import add_joints
 from sim.scene.build.objects import add_objects
-from sim.scene.build.surroundings import add_attachments, add_contact, add_loads, add_shapes, check_inside
+from sim.scene.build.surroundings import add_attachments, add_contact, add_loads, add_shapes
 
 
 def add_parts(context: BuildContext) -> np.ndarray:
@@ -23,8 +23,6 @@ def add_parts(context: BuildContext) -> np.ndarray:
     add_shapes(context)
     add_contact(context)
     add_loads(context)
-    if not any(path.startswith("attachments.") for path in context.skipped):  # else it is not known what is held
-        check_inside(context, held)
     add_sites(context)
     return held
 

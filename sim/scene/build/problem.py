@@ -11,6 +11,9 @@ import numpy as np
 from sim.core.lang.types import float64
 from sim.core.runtime.devices.device import DeviceLike
 from sim.identify.assess.alignment import FileSpace, alignment_notes
+from sim.identify.data.experiments import Experiment
+from sim.identify.evaluate.values import MaterialValues
+from sim.identify.parameters.parameters import Parameter
 from sim.identify.problem import Description, NotRefined, Problem
 from sim.identify.search.method import Method
 from sim.model import Model, ModelBuilder
@@ -20,6 +23,7 @@ from sim.scene.build.finer import has_mesh, marker_places, refuse_to_refine
 from sim.scene.build.method import make_expectations, make_method, make_strategy
 from sim.scene.build.parameters import make_parameters
 from sim.scene.build.parts import add_parts
+from sim.scene.build.surroundings import inside_shapes
 from sim.scene.build.terms import make_terms
 from sim.scene.validate.document import Document
 from sim.schema.errors import SceneError
@@ -40,6 +44,9 @@ from sim.solvers import (
 PRECISION = float64
 """Of a scene's model where nobody says, in Python and on the command line alike: differences and far digits of
 gradients survive in it."""
+
+PLACED = ("objects", "joints", "attachments", "shapes")
+"""What an experiment may place of its own."""
 
 
 def build_problem(scene: Document, device: DeviceLike = None, dtype: Any = PRECISION) -> Problem:
@@ -98,12 +105,7 @@ def _problem(context: BuildContext, device: DeviceLike, dtype: Any) -> Problem:
     if longest and (error := growing(solver, longest)) is not None:
         context.problem("solver.xpbd", str(error), error.hint)
     reference = make_solver(context, model, "reference") if "reference" in scene.data else None
-    for _, name, what, deep in inside_at_start(solver):
-        if deep:
-            context.problem(f"objects.{name}", what, f"move one of them, as by `objects.{name}.position`")
-        else:
-            context.warnings.append(f"{what}: the contact pushes them out at the start")
-    context.finish()
+    _check_apart(context, solver, experiments, parameters, held)
     if longest and (text := growth_warning(solver, longest)):
         context.warnings.append(f"solver: {text}")
     if text := start_warning(solver):
@@ -181,6 +183,41 @@ def make_rest(context: BuildContext, model: Model) -> RestSolver:
     return made
 
 
+def _check_apart(
+    context: BuildContext, solver: Solver, experiments: list[Experiment], sought: list[Parameter], held: np.ndarray
+) -> None:
+    """What collides begins apart in every experiment, at the start of the search; where none begins does not count.
+
+    held: particles that are pinned.
+    """
+    model, start = solver.model, {p.name: p.start for p in sought}
+    values = MaterialValues(model, sought, experiments)
+    seen: set[tuple[bytes, ...]] = set()
+    told: set[str] = set()
+    with values.kept():
+        for e in experiments:
+            values.write(e, start)
+            begun = tuple(model[path].numpy().tobytes() for path in values.paths)
+            if begun in seen:
+                continue
+            seen.add(begun)
+            own = context.data["experiments"][e.name]["set"]
+            placed = f"experiments.{e.name}.set" if any(path.partition(".")[0] in PLACED for path in own) else ""
+            with context.at(placed or "objects"):
+                model.check_start()
+            inside = [
+                *((f"objects.{on}", on, what, deep) for _, on, what, deep in inside_at_start(solver)),
+                *((f"shapes.{shape}", on, what, deep) for shape, on, what, deep in inside_shapes(context, model, held)),
+            ]
+            for place, on, what, deep in inside:
+                if deep:
+                    context.problem(placed or place, what, f"move one of them, as by `objects.{on}.position`")
+                elif what not in told:
+                    told.add(what)
+                    context.warnings.append(f"{what}: the contact pushes them out at the start")
+    context.finish()
+
+
 def _start_of(context: BuildContext) -> str:
     """The path of the first `start: equilibrium`."""
     own = (f"experiments.{name}" for name, e in context.data["experiments"].items() if e.get("start") == "equilibrium")
@@ -206,5 +243,5 @@ def _model(context: BuildContext, device: DeviceLike, dtype: Any) -> Model | Non
     if context.problems or not context.groups:
         return None
     with context.at("objects"):
-        return context.builder.finalize(device, requires_grad=bool(context.data["parameters"]), dtype=dtype)
+        return context.builder.assembled(device, requires_grad=bool(context.data["parameters"]), dtype=dtype)
     return None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from sim.model import Model
 from sim.scene.build.context import BuildContext
 from sim.scene.build.followed import force_over_time, motions
 
@@ -137,33 +139,37 @@ def _tie(context: BuildContext, name: str, entry: dict[str, Any], points: np.nda
     builder.add_constraints("ball", rows, entry["compliance"], label=name)
 
 
-def check_inside(context: BuildContext, pinned: np.ndarray) -> None:
-    """Points that start inside a shape: a problem where they are deeper than the thickness of the object, else a note.
+def inside_shapes(context: BuildContext, model: Model, pinned: np.ndarray) -> Iterator[tuple[str, str, str, bool]]:
+    """Points that begin inside of shapes of the world, with the material values of a model as they are: names of the
+    shape and the object, a sentence, and whether they are deeper than the thickness of the object.
 
     pinned: particles that no contact moves.
     """
+    positions = model.state().particle_q.numpy()
+    touching = TOUCHING + 8.0 * np.finfo(positions.dtype).eps * np.abs(positions).max(initial=0.0)
     for name, entry in context.entries("shapes"):
         for on in entry["touches"]:
-            if on not in context.groups:
+            if on not in context.groups or on in context.bodies:
                 continue
             group, body = context.groups[on], context.data["objects"][on]
             thickness = body.get("cloth", {}).get("thickness", 0.0)
-            free = ~np.isin(group.points, pinned)
-            depth = thickness - _height(entry, group.positions)[free]
-            inside = depth[depth > TOUCHING]
-            if not len(inside):
-                continue
-            what = f"{len(inside)} points of `{on}` start inside the shape `{name}`, at most {inside.max():.3g} m deep"
-            if inside.max() > thickness + TOUCHING:
-                context.problem(f"shapes.{name}", what, f"move the shape, or `objects.{on}.position`")
-            else:
-                context.warnings.append(f"{what}: the contact pushes them out at the start")
+            free = group.points[~np.isin(group.points, pinned)]
+            depth = thickness - _height(model, name, entry, positions[free])
+            inside = depth[depth > touching]
+            if len(inside):
+                what = (
+                    f"{len(inside)} points of `{on}` start inside the shape `{name}`, at most {inside.max():.3g} m deep"
+                )
+                yield name, on, what, bool(inside.max() > thickness + touching)
 
 
-def _height(shape: dict[str, Any], positions: np.ndarray) -> np.ndarray:
+def _height(model: Model, name: str, shape: dict[str, Any], positions: np.ndarray) -> np.ndarray:
     """Distance of points (n, 3) from the surface of a shape [m], negative inside."""
+
+    def value(key: str) -> np.ndarray:
+        return np.asarray(model[f"{name}.{key}"].numpy()[0], float)
+
     if "sphere" in shape:
-        sphere = shape["sphere"]
-        return np.linalg.norm(positions - np.array(sphere["center"]), axis=1) - sphere["radius"]
-    normal = np.array(shape["plane"]["normal"]) / np.linalg.norm(shape["plane"]["normal"])
-    return (positions - np.array(shape["plane"]["point"])) @ normal
+        return np.linalg.norm(positions - value("center"), axis=1) - value("radius")
+    normal = value("normal")
+    return (positions - value("point")) @ (normal / np.linalg.norm(normal))

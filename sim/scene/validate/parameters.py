@@ -93,6 +93,9 @@ class _Check:
         if "of" not in self.entry:
             return []
         wanted = self._wanted()
+        if not wanted:
+            hint = "name a value of the scene by its path: `of: world.gravity.1`"
+            self.reading.problem((*self.steps, "of"), "nothing is named that is sought", hint)
         self.entry["of"] = {path: factor for _, path, factor in wanted}
         found = [self._target(place, path, factor) for place, path, factor in wanted]
         targets = [target for target in found if target is not None]

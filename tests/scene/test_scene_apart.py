@@ -1,0 +1,77 @@
+"""What collides begins apart in every experiment; where a default lies that none uses does not count."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import sim
+from sim.schema.errors import SceneError
+
+SCENE = """\
+format: 2
+name: apart
+time: {duration: 0.1, fps: 10, substeps: 10}
+objects:
+  crate: {body: {shapes: {hull: {box: {half: [0.1, 0.05, 0.08]}, density: 400}}}, position: [0, 0, 0]}
+  cloth:
+    cloth: {grid: {size: [0.4, 0.4], cells: [4, 4]}, density: 0.2, thickness: 4 mm, material: {}}
+    position: [2, 1, 0]
+shapes:
+  floor: {plane: {normal: [0, 1, 0]}}
+  ball: {sphere: {center: [2.2, 0.5, 0.2], radius: 0.1}, touches: [cloth]}
+experiments:
+  one: {set: {objects.crate.position: [0, ONE, 0]}}
+  two: {set: {objects.crate.position: [0, TWO, 0], objects.cloth.position: CLOTH}}
+"""
+
+
+def scene(folder: Path, one: float = 0.05, two: float = 0.3, cloth: str = "[2, 1, 0]") -> sim.scene.Document:
+    """crate's heights and the cloth's place in experiments; the crate's own place is in the floor."""
+    text = SCENE.replace("ONE", str(one)).replace("TWO", str(two)).replace("CLOTH", cloth)
+    (folder / "apart.yaml").write_text(text)
+    return sim.load_scene(folder / "apart.yaml")
+
+
+def problems(folder: Path, **places: float | str) -> dict[str, str]:
+    """Path -> what is wrong."""
+    with pytest.raises(SceneError) as error:
+        scene(folder, **places).build()
+    return {p.path: f"{p.what} {p.hint}" for p in error.value.problems}
+
+
+def test_a_default_that_none_uses_may_overlap(tmp_path: Path) -> None:
+    """And the model keeps it."""
+    problem = scene(tmp_path).build()
+    assert problem.model.state().body_q.numpy()[0][1] == 0.0
+
+
+def test_every_start_of_its_own_is_looked_at(tmp_path: Path) -> None:
+    """Shapes of bodies in the floor, particles in shapes of bodies and of the world: each at its experiment."""
+    found = problems(tmp_path, two=-0.2)
+    assert list(found) == ["experiments.two.set"]
+    assert "crate.hull and floor begin 0.25 m inside of each other" in found["experiments.two.set"]
+    found = problems(tmp_path, two=0.3, cloth="[-0.2, 0.3, 0]")
+    assert "points of `cloth` start inside the shape `crate.hull`" in found["experiments.two.set"]
+    found = problems(tmp_path, cloth="[2, 0.5, 0.2]")
+    assert "points of `cloth` start inside the shape `ball`" in found["experiments.two.set"]
+
+
+def test_where_no_experiment_places_it_the_object_is_named(tmp_path: Path) -> None:
+    (tmp_path / "apart.yaml").write_text(SCENE[: SCENE.index("experiments:")])
+    with pytest.raises(SceneError) as error:
+        sim.load_scene(tmp_path / "apart.yaml").build()
+    assert [p.path for p in error.value.problems] == ["objects"]
+
+
+def test_a_builder_looks_unless_things_are_placed_later() -> None:
+    builder = sim.ModelBuilder()
+    body = builder.add_body([0, -0.05, 0], label="b")
+    builder.add_shape_sphere(body, radius=0.1, label="hull", cfg=builder.ShapeConfig(density=400))
+    builder.add_ground_plane(0.0, label="floor")
+    model = builder.assembled()
+    with pytest.raises(sim.ModelError, match=r"b.hull and floor begin 0.15 m inside"):
+        model.check_start()
+    model["b.position"].assign([[0, 0.2, 0]])
+    model.check_start()
