@@ -5,7 +5,7 @@ scene on, with clocks that are sought (`align: {time: true}`) and without; then 
 with the least loss, because there may be several: the better one counts.  Of every shift it prints E with its standard
 error, and how far E is from that of no shift in standard errors.
 
-    python benchmarks/clock.py                              # -1, 0 and 1 frames of 10 ms, aligned: a quarter of an hour
+    python benchmarks/clock.py                              # -1, 0 and 1 frames of 10 ms, aligned: two minutes
     python benchmarks/clock.py --align none --shifts=0,-1,1
     python benchmarks/clock.py --takes gravity_a,gravity_b
 """

@@ -162,8 +162,11 @@ class Recording:
             raise RecordingError(f"a marker is chosen twice: {list(markers)}")
         return Recording(self.positions[:, columns], self.time, tuple(self.labels[c] for c in columns))
 
-    def from_time(self, start: float) -> Recording:
-        """The recording from `start` [s] on, with that moment as t = 0; a moment between two frames is interpolated."""
+    def from_time(self, start: float, before: float = 0.0) -> Recording:
+        """The recording from `start` [s] on, with that moment as t = 0; a moment between two frames is interpolated.
+
+        before: how long before it [s] frames are kept, at negative times, as far as there are any.
+        """
         tolerance = SAME_TIME * self.interval
         if not self.time[0] - tolerance <= start <= self.time[-1] + tolerance:
             raise RecordingError(
@@ -171,8 +174,10 @@ class Recording:
                 "give a time or a frame of it",
             )
         later = self.time > start + tolerance
-        time = np.concatenate([[0.0], self.time[later] - start])
-        return Recording(np.concatenate([self.sample([start]), self.positions[later]]), time, self.labels)
+        earlier = (self.time < start - tolerance) & (self.time > start - before - self.interval) & (before > 0.0)
+        time = np.concatenate([self.time[earlier] - start, [0.0], self.time[later] - start])
+        positions = [self.positions[earlier], self.sample([start]), self.positions[later]]
+        return Recording(np.concatenate(positions), time, self.labels)
 
     def _column(self, marker: int | str) -> int:
         if isinstance(marker, str):

@@ -44,6 +44,7 @@ def load_recording(
     mirror: bool = False,
     markers: Sequence[int | str] | None = None,
     marker_count: int | None = None,
+    before: float = 0.0,
 ) -> Recording:
     """Load a recording of any of the formats that are read; every complaint is a `RecordingError` that names the file.
 
@@ -60,6 +61,7 @@ def load_recording(
         world_up: our axis that points up, to which `up` is turned; None: none of them does.
         markers: which markers, by column or label; None takes all.
         marker_count: how many markers there have to be after `markers`; another number is an error.
+        before: how long before `start` [s] frames are kept, at negative times, as far as there are any.
     """
     path = Path(path)
     source = Source(path, key)
@@ -91,7 +93,7 @@ def load_recording(
             positions = positions @ turn.T
         recording = Recording(positions, recording.time, recording.labels)
         if start is not None:
-            recording = recording.from_time(moment(recording, start))
+            recording = recording.from_time(moment(recording, start), before)
         if duration is not None:
             recording = _first(recording, duration)
     except (RecordingError, FileError) as error:

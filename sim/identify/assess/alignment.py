@@ -65,10 +65,11 @@ def alignment_notes(problem: Problem, spaces: Mapping[str, FileSpace]) -> list[s
 
 def _first_frame(experiment: Experiment, target: Target) -> tuple[float, np.ndarray]:
     """Time [s] and positions (markers, 3) [m] of the first frame with a marker; that of the start, if it can be."""
-    if target.start is not None and np.isfinite(target.start).any():
-        return 0.0, target.start
-    frame = int(np.argmax(target.seen.any(axis=1)))
-    return float(experiment.schedule.times[frame]), target.positions[frame]
+    lead = 0 if experiment.registration is None else experiment.registration.lead
+    start = np.full(target.positions.shape[1:], np.nan) if target.start is None else target.start
+    path = np.concatenate([start[None], target.positions])
+    frame = int(np.argmax(np.isfinite(path[..., 0]).any(axis=1)))
+    return max(frame - lead, 0) / experiment.schedule.fps, path[frame]
 
 
 def _note(problem: Problem, markers: Markers, q: np.ndarray, there: np.ndarray, time: float, space: FileSpace) -> str:

@@ -140,6 +140,15 @@ class Experiment:
     registration: Registration | None = None
     relaxed: bool = False
 
+    def recorded_frames_at(self, at: str | tuple[float, float]) -> np.ndarray:
+        """Numbers (k,) of the frames of targets that count: "all", the "last" of the simulation if it is among them, or
+        those in (t0, t1) [s] of its clock.  Raises ValueError if a span of time holds none."""
+        frames = self.schedule.frames_at(at)
+        if self.registration is None or at == "all":
+            return frames
+        frames = frames + np.int32(self.registration.lead)
+        return frames[frames < self.schedule.frames]
+
     def __repr__(self) -> str:
         seen = [f"{name} ({t.positions.shape[1]} markers)" for name, t in self.targets.items()]
         seen += [f"angle of {name}" for name in self.angles]

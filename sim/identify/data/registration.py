@@ -70,20 +70,27 @@ class Registration:
     """What of an alignment is to be found in an experiment.
 
     time: the largest offset of the clock [s] either way; 0: it is known.  frame: whether rotation and shift are sought.
-    pivot: c (3,) [m].  at_rest: whether the simulation begins at rest: then it was so before.
+    pivot: c (3,) [m].  at_rest: whether the simulation begins at rest: then it was so before.  lead: how many frames
+    before t = 0 are compared with the start of what begins at rest; entry k of recorded positions is then the frame
+    k + 1 - `lead` of the simulation's clock, and the entry before the first (a target's `start`) the frame -`lead`.
+    So it does not depend on the guess of t = 0 which part of a motion is compared, as long as that is within reach.
     """
 
     time: float = 0.0
     frame: bool = False
     pivot: np.ndarray = field(default_factory=lambda: np.zeros(3))
     at_rest: bool = True
+    lead: int = 0
 
     def within_reach(self, positions: np.ndarray, fps: float) -> np.ndarray:
         """Recorded positions (frames, markers, 3) without those frames that the simulation has none for at every
-        offset: at the end, and at the start of what begins in motion."""
-        lost = math.ceil(self.time * fps - 1e-6)
+        offset: at the end, and at the start of what begins in motion.  Where frames before t = 0 lead, the last are
+        within reach at every offset; if there are no others, they say nothing."""
+        lost = frames_within(self.time, fps)
         out = positions.copy()
-        if lost:
+        if self.lead:
+            out[: len(out) if len(out) <= self.lead else 0] = np.nan
+        elif lost:
             out[-lost:] = np.nan
             out[: 0 if self.at_rest else lost - 1] = np.nan
         return out
@@ -92,9 +99,10 @@ class Registration:
         """Recorded positions (frames + 1, markers, 3) in the clock and the frame of the simulation, for people to look
         at: linear between samples, NaN where there is none."""
         seen = self.pivot + found.shift + (recorded - self.pivot) @ found.rotation.T
-        at = np.arange(len(seen)) - found.time * fps
+        at = np.arange(len(seen)) + self.lead - found.time * fps
         if self.at_rest:
-            at[0] = max(at[0], 0.0)  # before its first sample it was there, too
+            first = int(np.argmax(np.isfinite(seen[: self.lead + 1, :, 0]).any(axis=1)))
+            at[0] = max(at[0], first)  # before its first sample it was there, too
         at = np.where(np.abs(at - np.rint(at)) < 1e-9, np.rint(at), at)
         low = np.clip(np.floor(at).astype(int), 0, len(seen) - 2)
         part = (at - low)[:, None, None]
@@ -102,6 +110,11 @@ class Registration:
         out = np.where(part == 1.0, seen[low + 1], out)
         out[(at < 0.0) | (at > len(seen) - 1)] = np.nan
         return out
+
+
+def frames_within(time: float, fps: float) -> int:
+    """How many frames the largest offset of time [s] takes, begun ones too."""
+    return math.ceil(time * fps - 1e-6)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,8 +135,8 @@ class TimeStencil:
         return np.einsum("kj,kjnx->knx", self.slopes, path[self.frames])
 
 
-def stencil(count: int, fps: float, time: float, at_rest: bool) -> TimeStencil:
-    """That of all `count` frames of a simulation, `time` [s] later.
+def stencil(count: int, fps: float, time: float, at_rest: bool, lead: int = 0) -> TimeStencil:
+    """That of `count` frames of a simulation, the first of them frame 1 - `lead`, `time` [s] later.
 
     Before the start what begins at rest is where it begins; else, and behind the end, it goes on as it went there.
     Raises ValueError below `LEAST_FRAMES`.
@@ -131,7 +144,7 @@ def stencil(count: int, fps: float, time: float, at_rest: bool) -> TimeStencil:
     if count < LEAST_FRAMES:
         raise ValueError(f"{count} frames; an offset of time takes {LEAST_FRAMES}")
     nodes = count + 1
-    at = np.arange(1, nodes) + time * fps
+    at = np.arange(1 - lead, nodes - lead) + time * fps
     cell = np.clip(np.floor(at).astype(int), 0, nodes - 2)
     s = np.clip(at - cell, 0.0, 1.0)
     # of the values and slopes at both ends of a cell: the Hermite polynomials, and their derivatives

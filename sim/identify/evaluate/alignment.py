@@ -165,7 +165,8 @@ class InnerProblem:
         c, R = self.registration.pivot, found.rotation
         if not self.registration.time:
             return [((path[1:] - c - found.shift) @ R + c, np.zeros(path[1:].shape)) for path in self.paths]
-        times = stencil(self.schedule.frames, self.schedule.fps, found.time, self.registration.at_rest)
+        known = self.registration
+        times = stencil(self.schedule.frames, self.schedule.fps, found.time, known.at_rest, known.lead)
         return [((times.at(path) - c - found.shift) @ R + c, times.velocity(path) @ R) for path in self.paths]
 
 
@@ -186,7 +187,7 @@ def as_recorded(registration: Registration, schedule: TimeGrid, found: Alignment
     out = empty(q.shape, q.dtype, q.device, requires_grad=q.requires_grad)
     count, fps = schedule.frames, schedule.fps
     if registration.time:
-        times = stencil(count, fps, found.time, registration.at_rest)
+        times = stencil(count, fps, found.time, registration.at_rest, registration.lead)
         frames, weights = times.frames, times.weights
     else:
         frames, weights = np.arange(1, count + 1)[:, None], np.ones((count, 1))

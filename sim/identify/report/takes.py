@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from sim.identify.data.experiments import Experiment, Markers, Simulation
+from sim.identify.data.registration import Alignment
 from sim.identify.evaluate.evaluator import ContactLook
 from sim.identify.losses.terms.base import trajectory_terms
 from sim.identify.problem import Problem
@@ -87,11 +88,13 @@ def as_seen(problem: Problem, simulation: Simulation) -> Take:
 
 
 def _targets(problem: Problem, e: Experiment) -> list[Layer]:
-    """What was recorded of an experiment."""
+    """What was recorded of an experiment, as its clock and its axes say."""
     layers = []
     for name, target in e.targets.items():
         unseen = np.full((problem.markers[name].count, 3), np.nan)
         seen = _from_start(unseen if target.start is None else target.start, target.positions)
+        if e.registration is not None:
+            seen = e.registration.in_model(seen, e.schedule.fps, Alignment())
         layers.append(Layer(f"target {name}", seen, point_size=7, color=COLORS["target"], trail=True))
     return layers
 

@@ -24,7 +24,7 @@ from sim.io import Recording, load_recording
 from sim.io.recording import suggest
 from sim.model import Group, Model
 from sim.scene.build.context import BuildContext
-from sim.scene.build.registration import make_registration
+from sim.scene.build.registration import make_registration, with_targets
 
 WHOLE = 1e-6
 """A duration may miss a whole number of frames by this part of a frame."""
@@ -128,11 +128,15 @@ def make_experiments(context: BuildContext, model: Model | None, markers: dict[s
         }
         settings = _settings(context, model, name)
         schedule = make_schedule(context, time, f"{path}.set" if time != context.data["time"] else "time.duration")
-        targets = _targets(context, f"{path}.target", entry["target"], schedule, markers) if "target" in entry else {}
-        angles = _angles(context, f"{path}.angles", entry["angles"], schedule) if "angles" in entry else {}
         registration = None
-        if targets and model is not None and "align" in entry["target"]:
-            registration, targets = make_registration(context, name, schedule, targets, model)
+        if model is not None and "align" in entry.get("target", {}):
+            registration = make_registration(context, name, schedule, model)
+        lead, targets = 0 if registration is None else registration.lead, {}
+        if "target" in entry:
+            targets = _targets(context, f"{path}.target", entry["target"], schedule, markers, lead)
+        angles = _angles(context, f"{path}.angles", entry["angles"], schedule) if "angles" in entry else {}
+        if registration is not None and targets:
+            registration, targets = with_targets(context, name, registration, schedule, targets)
         relaxed = entry.get("start", context.data.get("start")) == "equilibrium"
         out.append(Experiment(name, schedule, entry["use"] == "fit", settings, targets, angles, registration, relaxed))
     return out
@@ -178,9 +182,10 @@ def _turned(context: BuildContext, name: str, rotation: dict[str, Any]) -> np.nd
 
 
 def _targets(
-    context: BuildContext, path: str, entry: dict[str, Any], schedule: TimeGrid, markers: dict[str, Markers]
+    context: BuildContext, path: str, entry: dict[str, Any], schedule: TimeGrid, markers: dict[str, Markers], lead: int
 ) -> dict[str, Target]:
-    """What each set of markers should do, (frames, markers, 3) with NaN where nothing is to be compared."""
+    """What each set of markers should do, (frames, markers, 3) with NaN where nothing is to be compared; `lead` frames
+    before t = 0 first, as far as they were recorded."""
     columns: dict[str, Any] = entry.get("markers") or dict.fromkeys(context.data["markers"])
     if not entry.get("markers") and len(columns) > 1:
         what = "the scene has several sets of markers, and nothing says which columns are which"
@@ -190,26 +195,29 @@ def _targets(
     noise = _noise(entry["noise"])
     begin = 0
     for name, chosen in columns.items():
-        recording = load_target(context, path, entry, chosen, markers[name].count if name in markers else None)
+        count = markers[name].count if name in markers else None
+        recording = load_target(context, path, entry, chosen, count, lead / schedule.fps)
         if recording is None or name not in markers:
             continue
         with context.at(path):
-            times = schedule.times
+            times = (np.arange(schedule.frames + 1) - lead) / schedule.fps
             used = times <= entry.get("duration", math.inf) + WHOLE / schedule.fps
+            used &= (times >= 0.0) | (times > recording.time[0] - recording.interval)
             positions = np.full((len(times), recording.marker_count, 3), np.nan)
             positions[used] = recording.sample(times[used])
             own = noise if noise.ndim < 2 else noise[begin : begin + recording.marker_count]
             begin += recording.marker_count
             if own.ndim == 2 and len(own) < recording.marker_count:
                 continue
-            target = Target(positions, own if own.ndim else float(own), recording.sample([0.0])[0])
-            if not target.seen.any():
+            target = Target(positions[1:], own if own.ndim else float(own), positions[0])
+            within = target.seen[lead:]  # nobody misses what was before
+            if not within.any():
                 what = f"no marker of `{name}` is seen at any frame of the experiment"
                 context.problem(path, what, "check `start` and `duration`")
                 continue
-            missing = int((~target.seen).sum())
+            missing = int((~within).sum())
             if missing:
-                unseen = f"{missing} of {target.seen.size} marker positions were not seen"
+                unseen = f"{missing} of {within.size} marker positions were not seen"
                 context.warnings.append(f"{path}: {unseen} and are left out of the loss")
             out[name] = target
     if noise.ndim == 2 and begin and begin != len(noise):
@@ -245,9 +253,15 @@ def _angles(context: BuildContext, path: str, entry: dict[str, Any], schedule: T
 
 
 def load_target(
-    context: BuildContext, path: str, entry: dict[str, Any], columns: list[int | str] | None, count: int | None
+    context: BuildContext,
+    path: str,
+    entry: dict[str, Any],
+    columns: list[int | str] | None,
+    count: int | None,
+    before: float = 0.0,
 ) -> Recording | None:
-    """The recording of a target, some of its columns, so many if `count` is known; None, and a problem, if unusable."""
+    """The recording of a target, some of its columns, so many if `count` is known, from `before` [s] before its start
+    on; None, and a problem, if unusable."""
     with context.at(f"{path}.file"):
         file = context.scene.file(f"{path}.file")
         with context.at(path):
@@ -255,7 +269,7 @@ def load_target(
                 file, entry.get("key"), rate=entry.get("rate"), unit=entry.get("unit"),
                 start=entry.get("start"), duration=entry.get("duration"),
                 axes=entry.get("axes"), up=entry.get("up"), world_up=_world_up(context), mirror=entry["mirror"],
-                markers=columns, marker_count=count,
+                markers=columns, marker_count=count, before=before,
             )  # fmt: skip
             if recording.origin is not None:
                 context.origins[path] = recording.origin

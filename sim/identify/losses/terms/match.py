@@ -89,7 +89,7 @@ class Match(MarkerTerm):
                 context.problem("", what, f"name their columns in `experiments.{experiment.name}.target.markers`")
             return
         try:
-            frames = experiment.schedule.frames_at(self.at)
+            frames = experiment.recorded_frames_at(self.at)
         except ValueError as error:
             context.problem("at", str(error), "widen the span")
             return
@@ -103,7 +103,7 @@ class Match(MarkerTerm):
 
     def counted(self, experiment: Experiment) -> tuple[np.ndarray, np.ndarray]:
         """Where a recording is compared (frames, markers) bool, and the first frame used of each marker (markers,)."""
-        frames, target = experiment.schedule.frames_at(self.at), experiment.targets[self.markers]
+        frames, target = experiment.recorded_frames_at(self.at), experiment.targets[self.markers]
         counted = np.zeros(target.seen.shape, bool)
         counted[frames] = target.seen[frames]
         first = np.argmax(counted, axis=0)
@@ -144,7 +144,7 @@ class Match(MarkerTerm):
     def _compared(self, experiment: Experiment) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The frames that count (k,), which observations do (k, markers), the frame each is relative to or -1."""
         target = experiment.targets[self.markers]
-        frames = experiment.schedule.frames_at(self.at)
+        frames = experiment.recorded_frames_at(self.at)
         used = target.seen[frames]
         count = used.shape[1]
         reference = np.full(used.shape, -1, np.int32)
