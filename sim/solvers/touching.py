@@ -12,7 +12,8 @@ from typing import Any
 
 from sim.constraints.contact.boxes import contact_corner, contact_edges, make_choice
 from sim.constraints.contact.impact import make_impact
-from sim.constraints.contact.projection import make_contact_projection, make_rebound
+from sim.constraints.contact.projection import make_contact_projection
+from sim.constraints.contact.rebound import make_rebound
 from sim.constraints.contact.resting import make_contact_end, make_contact_start, make_slid
 from sim.constraints.contact.surface import impact_struct, surface_struct
 from sim.core.lang.types import int32, vector

@@ -18,9 +18,10 @@ are compared with.
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
+from sim.constraints.contact.friction import along_both, inverted, mobility_of
 from sim.constraints.contact.geometry import contact_of, gap_of, slip_of, slip_rate_of
 from sim.constraints.contact.impact import approach_of, rebound_of, resting_speed
-from sim.constraints.contact.projection import along_both, held_back, impact_work_of, inverted, mobility_of
+from sim.constraints.contact.rebound import held_back, impact_work_of
 from sim.constraints.contact.surface import impact_struct, surface_struct
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct

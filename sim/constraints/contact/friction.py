@@ -1,0 +1,116 @@
+"""Coulomb friction of contacts: the multiplier of greatest dissipation.
+
+Friction has a multiplier of its own, three numbers that add up over the sweeps of a step and are cut to the cone by the
+normal one.  (Each correction alone is clipped by M. Macklin, M. Mueller, N. Chentanez, T.-Y. Kim, "Unified Particle
+Physics for Real-Time Applications", 2014, section 6.1, and by Mueller et al. 2020, section 3.5.)  With the slip u, the
+directions T across the normal and the rows E of `geometry`, K = E W E^T, it becomes the multiplier that takes the slip
+to zero if that is inside of the cone, and else the one at its edge that is opposite to the slip it leaves:
+
+    lambda_t = (K + s)^-1 (K lambda_t^before - T^T u)          s = 0, or |lambda_t| = mu lambda_n with s > 0
+
+That is the maximum of dissipation, and a continuous function across the edge.  A body is not as easy to move along all
+directions: the multiplier that would stop the slip, shortened, does not point against it, and a block that slides on
+four corners loses 7 % of its friction that way.
+
+The bound is mu times the whole normal impulse of a step, that of the positions and that of the velocities after it.
+"""
+
+# Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
+# mypy: ignore-errors
+
+from sim.constraints.slots.linearization import row_functions
+from sim.constraints.slots.pattern import Slots
+from sim.core.lang.frontend.builtins import sqrt, static
+from sim.core.lang.frontend.function import Function, func
+from sim.core.lang.library.static import scalar_type
+from sim.core.lang.library.vector import dot, outer
+from sim.core.lang.memoize import memoize
+from sim.core.lang.types import Scalar, matrix, vector
+
+NEWTON = 6
+"""Iterations for s: exact after one where K is the same in all directions, and quadratic from one side elsewhere."""
+
+
+@func
+def coulomb(K, b, most):
+    """x with K x = b if |x| <= most; else of that length, with (K + s) x = b and s > 0.  K: 2 x 2, positive definite.
+
+    It is the minimum of x K x / 2 - b x in a disk, the subproblem of trust regions, solved as in J. J. More, D. C.
+    Sorensen, "Computing a Trust Region Step", SIAM J. Sci. Stat. Comput. 4(3), 1983, algorithm 3.2.
+    """
+    s = 0.0 * most
+    x = inverted(K, s) @ b
+    if dot(x, x) > most * most:
+        if most > 0.0:
+            for _ in static(range(NEWTON)):
+                square = dot(x, x)
+                s += square / dot(x, inverted(K, s) @ x) * (sqrt(square) / most - 1.0)
+                x = inverted(K, s) @ b
+            x *= most / sqrt(dot(x, x))
+        else:
+            x = 0.0 * b
+    return x
+
+
+@func
+def inverted(K, s):
+    """(K + s)^-1 of a symmetric 2 x 2 matrix."""
+    a, c, d = K[0, 0] + s, K[0, 1], K[1, 1] + s
+    det = a * d - c * c
+    return type(K)(d / det, -c / det, -c / det, a / det)
+
+
+@coulomb.vjp
+def _coulomb_vjp(K, b, most, x, ct):
+    """Of the equations that x solves, by the implicit function theorem."""
+    free = inverted(K, 0.0 * most) @ b
+    by_most = 0.0 * most
+    by_b = 0.0 * b
+    if dot(free, free) > most * most:
+        if most > 0.0:
+            inverse = inverted(K, dot(x, b - K @ x) / dot(x, x))
+            back, along = inverse @ ct, inverse @ x
+            part = dot(back, x) / dot(x, along)
+            by_b = back - part * along
+            by_most = part * most
+        else:
+            by_most = dot(ct, b) / sqrt(dot(b, b))
+    else:
+        by_b = inverted(K, 0.0 * most) @ ct
+    return -outer(by_b, x), by_b, by_most
+
+
+@func
+def along_both(T, u):
+    """The part of a vector along two directions."""
+    return vector(2, scalar_type(u))(dot(T[0], u), dot(T[1], u))
+
+
+@memoize
+def mobility_of(slots: Slots, real: Scalar) -> Function:
+    """`mobility(E, masses, inertias)` in a kernel: K = E W E^T (2, 2), how unit forces along two directions move the
+    place where they act."""
+    _, response, product = row_functions(slots)
+    mat22 = matrix((2, 2), real)
+
+    @func
+    def mobility(E, masses, inertias):
+        M = [response(E[i], masses, inertias) for i in static(range(2))]
+        mixed = product(E[0], M[1])
+        return mat22(product(E[0], M[0]), mixed, mixed, product(E[1], M[1]))
+
+    return mobility
+
+
+@memoize
+def friction_of(slots: Slots, real: Scalar) -> Function:
+    """`friction(T, E, masses, inertias, multiplier, u, most)` in a kernel: the multiplier (2,) along the directions T
+    after friction, at most `most`, has worked against a slip u; multiplier (3,): that before, in the world."""
+    mobility = mobility_of(slots, real)
+
+    @func
+    def friction(T, E, masses, inertias, multiplier, u, most):
+        K = mobility(E, masses, inertias)
+        return coulomb(K, K @ along_both(T, multiplier) - along_both(T, u), most)
+
+    return friction
