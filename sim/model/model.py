@@ -198,8 +198,9 @@ class Model:
         Raises ModelError where shapes that collide begin inside of each other, in the first world, or surfaces that do
         are closer than their thickness: the first steps would throw them apart.
         """
-        self.refresh()
-        self._check_start(self)
+        with recording.paused():
+            self.refresh()
+            self._check_start(self)
 
     def bound(self) -> Model:
         """The same arrays, as they are now, under another object, whose `refresh` does nothing.

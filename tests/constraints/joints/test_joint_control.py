@@ -90,13 +90,13 @@ def test_forces_of_joints_act_on_both_bodies():
     control, state = model.control(), model.state()
     force = np.random.default_rng(2).normal(size=model.joint_dof_count)
     control.joint_f = sim.array(force, dtype=sim.float64)
-    forces, torques = np.split(JointDrives(model).push(state, control).numpy(), 2, axis=1)
+    forces, torques = np.split(JointDrives(model).push(state, control, 0.01).numpy(), 2, axis=1)
     assert np.abs(forces).max() > 0.1
     assert np.allclose(forces.sum(axis=0), 0.0, atol=1e-14)
     # the bodies are not turned in the beginning
     centers = state.body_q.numpy()[:, :3] + model.body_com.numpy()
     assert np.allclose((torques + np.cross(centers, forces)).sum(axis=0), 0.0, atol=1e-14)
-    assert JointDrives(model).push(state, None) is state.body_f
+    assert JointDrives(model).push(state, None, 0.01) is state.body_f
 
 
 @sim.kernel
@@ -118,7 +118,7 @@ def test_gradients_by_forces_and_places_of_joints_agree_with_differences():
         state.body_f.fill_(0.5)
         out = sim.zeros(1, sim.float64, requires_grad=True)
         with sim.Tape() as tape:
-            forces = JointDrives(model).push(state, control)
+            forces = JointDrives(model).push(state, control, 0.01)
             sim.launch(weigh, model.body_count, inputs=[forces], outputs=[out])
         return (control.joint_f, state.body_q), tape, out
 

@@ -35,8 +35,9 @@ def test_a_format_is_a_file(name):
 
 
 def test_what_the_command_says_of_formats():
-    assert (
-        FORMATS_HELP == "glb: animated 3-D file; csv: markers, poses of bodies; mp4: a film (needs the extra [video])"
+    assert FORMATS_HELP == (
+        "glb: animated 3-D file; usd: animated scene for Blender, Houdini, Omniverse (.usda);"
+        " csv: markers, poses of bodies; mp4: a film (needs the extra [video])"
     )
 
 
