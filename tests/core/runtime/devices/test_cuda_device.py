@@ -337,7 +337,8 @@ def test_what_the_host_takes_part_in_stands_between_graphs(gpu):
 
 
 def test_rollouts_are_graphs(gpu):
-    """Of a second gradient of the same kind, only a handful of calls is told to the driver besides copies of frames."""
+    """Of a second gradient of the same kind, steps are replayed: what is launched derives the model's data, once, among
+    them the inverse masses of six sets, and their adjoints."""
     with devices.ScopedDevice(gpu):
         solver = swung_sheet("colored", 1)
         gradients(solver, sim.Checkpointed(every=6), steps=12, frame_every=None)
@@ -345,7 +346,7 @@ def test_rollouts_are_graphs(gpu):
         told(gpu)
         gradients(solver, sim.Checkpointed(every=6), steps=12, frame_every=None)
     kinds = [c[0] for c in told(gpu)]
-    assert kinds.count("replay") >= 5 and kinds.count("launch") < 60
+    assert kinds.count("replay") >= 5 and kinds.count("launch") < 72
 
 
 # ------------------------------------------------------------------------------------------ streams, other libraries
