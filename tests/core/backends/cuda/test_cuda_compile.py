@@ -83,6 +83,8 @@ SPILLED = {
 """Bytes of local memory that a thread is known to use: a pair of registers here and there since eq. 18 is written once
 for one row and for several; the reduction of the argument of a cosine in double precision; a log of the loop over the
 displacements of a motion or the forces of a recording."""
+HELD = ("prescribe", "prescribe_adjoint")
+"""Kernels of the few points that are held: a recorded frame, its turn and its clock are at hand, in double precision."""
 DOUBLES = ("prescribe", "finish", "fabric", "targets", "forward", "bodies", "pa", "ab", "wa")
 """Words of kernels that may compute in double precision: the clock, and the argument of a cosine."""
 ON_BODIES = ("bodies", "pa", "ab", "wa")
@@ -101,15 +103,15 @@ def allowed(v: Variant) -> int:
 def test_registers_and_spills() -> None:
     """At most 64 registers for a forward projection, 128 for its adjoint, and nothing spilled.
 
-    Solids and sheets, whose blocks have three unknowns or more, take up to 128 and 255, what acts on bodies 255; none
-    spills more than `SPILLED`.
+    Solids and sheets, whose blocks have three unknowns or more, take up to 128 and 255, what acts on bodies or holds
+    points 255; none spills more than `SPILLED`.
     """
     over = {}
     for v in chosen():
         found, limit = report(v), 128 if v.role == "adjoint" else 64
         if is_solid(v):
             limit = 255 if v.role == "adjoint" else 128
-        if acts_on_bodies(v):
+        if acts_on_bodies(v) or v.func.name in HELD:
             limit = 255
         if found.registers > limit or found.stack > allowed(v):
             over[v.func.name] = found.registers, found.stack
