@@ -84,7 +84,7 @@ SPILLED = {
 for one row and for several; the reduction of the argument of a cosine in double precision; a log of the loop over the
 displacements of a motion or the forces of a recording."""
 HELD = ("prescribe", "prescribe_adjoint")
-"""Kernels of the few points that are held: a recorded frame, its turn and its clock are at hand, in double precision."""
+"""Kernels of the few points that are held: they place a recorded frame by its turn and clock, in double precision."""
 DOUBLES = ("prescribe", "finish", "fabric", "targets", "forward", "bodies", "pa", "ab", "wa")
 """Words of kernels that may compute in double precision: the clock, and the argument of a cosine."""
 ON_BODIES = ("bodies", "pa", "ab", "wa")
