@@ -185,6 +185,7 @@ class Model:
         for derivation in self._derivations:
             # In order, each checked when its turn comes: a derivation may depend on the result of an earlier one.
             if everything or derivation.due():
+                self._recorded = None  # until all is done: what breaks off here is due again, on the same tape too
                 derivation.run()
                 ran = True
         if ran:
