@@ -14,6 +14,7 @@ from sim.constraints.slots.bodies import slot_types
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.types import int32, vector
 from sim.model.build.shapes.blocks import NearBlock, ShapeBlock
+from sim.model.build.shapes.contacts import meets_world
 from sim.model.build.shapes.pairs import (
     CORNERS,
     EDGED,
@@ -25,7 +26,7 @@ from sim.model.build.shapes.pairs import (
     crossings_of,
     seen,
 )
-from sim.model.collision.near.declared import BodyContact, NearSet
+from sim.model.collision.near.declared import BodyContact, MeetingShapes, NearSet
 from sim.model.constraint_set import ConstraintSet
 from sim.model.derived.arrays import ArrayFactory
 
@@ -74,6 +75,25 @@ def near_pairs(shapes: Sequence[ShapeBlock], joined: set[tuple[int, int]]) -> np
         for i, j in combinations(range(len(solids)), 2):
             may[i, j] = collide(solids[i], solids[j], joined)
     return may.astype(np.int32)
+
+
+def meeting_shapes(
+    shapes: Sequence[ShapeBlock], may: np.ndarray, worlds: int, make: ArrayFactory
+) -> MeetingShapes | None:
+    """The pairs that are not looked for: of solids that may meet (`near_pairs`), and with balls of the world."""
+    number = np.array([k for k, shape in enumerate(shapes) if is_solid(shape)], int)
+    pairs = [(number[i], number[j]) for i, j in zip(*np.nonzero(may), strict=True)]
+    balls = [k for k, shape in enumerate(shapes) if shape.bodies[0] < 0 and shape.kind == "sphere"]
+    pairs += [(i, k) for i in balls for k, shape in enumerate(shapes) if meets_world(shapes[i], shape)]
+    if not pairs:
+        return None
+    rows = np.concatenate([np.array(pairs) * worlds + world for world in range(worlds)]).astype(np.int32)
+    everyone = np.arange(len(shapes) * worlds, dtype=np.int32)
+    return MeetingShapes(
+        make.constant(rows, int32),
+        make.constant(np.array([len(rows)], np.int32), int32),
+        make.constant(everyone, int32),
+    )
 
 
 def near_contact(
