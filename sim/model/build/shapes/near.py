@@ -29,6 +29,7 @@ from sim.model.build.shapes.pairs import (
 from sim.model.collision.near.declared import BodyContact, MeetingShapes, NearSet
 from sim.model.constraint_set import ConstraintSet
 from sim.model.derived.arrays import ArrayFactory
+from sim.model.errors import ModelError
 
 MANY = 64
 """So many pairs of shapes in a world are all constraints from the beginning; of more those that are near."""
@@ -39,6 +40,8 @@ COLORS, MOST_COLORS = 8, 16
 with gradients all have one of the most."""
 IN_TURN = 128
 """Room for so many pairs of one world: all are taken one after the other, which costs the fewest launches."""
+MOST = 2**31 - 1
+"""Pairs and rows have numbers of 32 bits."""
 MARGIN = 0.1
 """In least half widths of the shapes of bodies, where none is given."""
 
@@ -96,6 +99,24 @@ def meeting_shapes(
     )
 
 
+def check_numbers(solids: int, worlds: int, capacity: int, lane: int) -> None:
+    """Raises ModelError where numbers of pairs, or of the rows of as many lanes, are more than an int32 has.
+
+    A pair of solids t < u of all worlds has the number t solids + u mod solids.
+    """
+    if worlds * solids**2 > MOST:
+        raise ModelError(
+            f"contact: {solids} shapes that may touch in each of {worlds} worlds are {worlds * solids**2} pairs, more"
+            f" than the {MOST} that have numbers",
+            f"Take at most {MOST // solids**2} worlds at once, or leave shapes out of each other's `touches`",
+        )
+    if capacity * lane > MOST:
+        raise ModelError(
+            f"contact: room for {capacity} near pairs of {lane} contacts each is more than {MOST} numbers",
+            f"Set a capacity of at most {MOST // lane}",
+        )
+
+
 def near_contact(
     block: NearBlock, shapes: Sequence[ShapeBlock], may: np.ndarray, worlds: int, make: ArrayFactory
 ) -> tuple[BodyContact, dict[str, ConstraintSet]]:
@@ -120,6 +141,8 @@ def near_contact(
     least = min(_least(shape) for shape in solids if shape.bodies[0] >= 0)
     capacity = min(int(may.sum()), LEAST_ROOM + ROOM * len(solids)) * worlds
     capacity = capacity if block.capacity is None else block.capacity
+    rows_of = [kind.rows * (2 if (of == 3).any() else 1) for kind, of in roles.items()]
+    check_numbers(len(solids), worlds, capacity, max(rows_of, default=1))
     sets, made = [], {}
     for kind, of in roles.items():
         both = bool((of == 3).any())
