@@ -20,7 +20,7 @@ The bound is mu times the whole normal impulse of a step, that of the positions 
 
 from sim.constraints.slots.linearization import row_functions
 from sim.constraints.slots.pattern import Slots
-from sim.core.lang.frontend.builtins import sqrt, static
+from sim.core.lang.frontend.builtins import abs, max, sqrt, static
 from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.library.static import scalar_type
 from sim.core.lang.library.vector import dot, outer
@@ -29,6 +29,8 @@ from sim.core.lang.types import Scalar, matrix, vector
 
 NEWTON = 6
 """Iterations for s: exact after one where K is the same in all directions, and quadratic from one side elsewhere."""
+FAR = 1e-8
+"""Friction of less than this part of what would hold points against the slip, as nearly as float32 tells."""
 
 
 @func
@@ -38,18 +40,30 @@ def coulomb(K, b, most):
     It is the minimum of x K x / 2 - b x in a disk, the subproblem of trust regions, solved as in J. J. More, D. C.
     Sorensen, "Computing a Trust Region Step", SIAM J. Sci. Stat. Comput. 4(3), 1983, algorithm 3.2.
     """
-    s = 0.0 * most
-    x = inverted(K, s) @ b
-    if dot(x, x) > most * most:
-        if most > 0.0:
-            for _ in static(range(NEWTON)):
-                square = dot(x, x)
-                s += square / dot(x, inverted(K, s) @ x) * (sqrt(square) / most - 1.0)
-                x = inverted(K, s) @ b
-            x *= most / sqrt(dot(x, x))
-        else:
-            x = 0.0 * b
+    x = inverted(K, 0.0 * most) @ b
+    size = largest(x)
+    if size > 0.0:
+        # In units of the free solution: squares of what is all but at rest are below the least float32.
+        to, edge = b / size, most / size
+        free = x / size
+        if dot(free, free) > edge * edge:
+            y = to / sqrt(dot(to, to))
+            if edge > FAR:
+                s = 0.0 * most
+                y = free
+                for _ in static(range(NEWTON)):
+                    square = dot(y, y)
+                    s += square / dot(y, inverted(K, s) @ y) * (sqrt(square) / edge - 1.0)
+                    y = inverted(K, s) @ to
+                y /= sqrt(dot(y, y))
+            x = y * most
     return x
+
+
+@func
+def largest(x):
+    """The larger component of a vector (2,), by size."""
+    return max(abs(x[0]), abs(x[1]))
 
 
 @func
@@ -66,17 +80,27 @@ def _coulomb_vjp(K, b, most, x, ct):
     free = inverted(K, 0.0 * most) @ b
     by_most = 0.0 * most
     by_b = 0.0 * b
-    if dot(free, free) > most * most:
-        if most > 0.0:
-            inverse = inverted(K, dot(x, b - K @ x) / dot(x, x))
-            back, along = inverse @ ct, inverse @ x
-            part = dot(back, x) / dot(x, along)
-            by_b = back - part * along
-            by_most = part * most
+    size = largest(free)
+    inside = inverted(K, 0.0 * most) @ ct
+    if size > 0.0:
+        to, edge = b / size, most / size
+        free /= size
+        if dot(free, free) > edge * edge:
+            direction = to / sqrt(dot(to, to))
+            if edge > FAR:
+                direction = x / most
+                # The direction is that of (K + s)^-1 b with s = (b - K x) x / x^2.
+                inverse = inverted(K, dot(direction, to / edge - K @ direction))
+                back, along = inverse @ ct, inverse @ direction
+                by_most = dot(back, direction) / dot(direction, along)
+                by_b = back - by_most * along
+            else:
+                by_most = dot(ct, direction)
+                by_b = (ct - by_most * direction) * (edge / sqrt(dot(to, to)))
         else:
-            by_most = dot(ct, b) / sqrt(dot(b, b))
+            by_b = inside
     else:
-        by_b = inverted(K, 0.0 * most) @ ct
+        by_b = inside
     return -outer(by_b, x), by_b, by_most
 
 
