@@ -60,8 +60,8 @@ def most_apart(seen, axes, half, other_half):
 
 @memoize
 def make_choice(c: Constraint, slots: Slots, real: Scalar, lane: int = 0) -> Kernel:
-    """What the rows `tid()` of `contact_corner` or `contact_edges` are about, from predicted poses.  lane: see
-    `make_contact_projection`."""
+    """What the rows `tid()` of `contact_corner` or `contact_edges` are about, from predicted poses; with a lane, those
+    of lane `tid()`, see `sim.constraints.contact.forms`."""
     vec3, Quat = vector(3, real), quaternion(real)
     Data, SlotData = parameter_struct(c, real), slot_struct(c, slots, real)
     Bodies, movers, points_at = body_struct(real), movers_of(slots), points_of(c, slots, real)
