@@ -11,12 +11,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from sim.constraints.contact.boxes import contact_corner, contact_edges, make_choice
+from sim.constraints.contact.forms import (
+    Form,
+    LanesInTurn,
+    OneOfEachLane,
+    SideBySide,
+    WholeLanes,
+    contact_struct,
+    moving_struct,
+)
 from sim.constraints.contact.impact import make_impact
 from sim.constraints.contact.projection import make_contact_projection
 from sim.constraints.contact.rebound import make_rebound
 from sim.constraints.contact.resting import make_contact_end, make_contact_start, make_slid
 from sim.constraints.contact.surface import impact_struct, surface_struct
-from sim.core.lang.types import int32, vector
+from sim.core.lang.types import vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.launch.launch import launch
@@ -47,10 +56,14 @@ def slid(batch: ConstraintBatch) -> str:
 
 @dataclass(eq=False)
 class Touching:
-    """What a step keeps of the contacts of one set: coefficients and impacts, structs of arrays; `along` (n,) vec3, the
-    multipliers of friction; `late` (n,), the normal ones of the velocities."""
+    """What a step keeps of the contacts of one set.
+
+    contacts: all that kernels are given of them, see `contact_struct`; surface and impacts, structs of arrays, `along`
+    (n,) vec3, the multipliers of friction, and `late` (n,), the normal ones of the velocities, are in there as well.
+    """
 
     batch: ConstraintBatch
+    contacts: Any
     surface: Any
     impacts: Any
     along: array
@@ -63,9 +76,9 @@ class Touching:
         return [getattr(self.batch.parameters, name) for name in CHOSEN.get(self.batch.set.constraint, ())]
 
 
-def _threads(made: ConstraintSet) -> int:
-    """Of a launch over all rows of a set, or all of its lanes."""
-    return made.count // made.lane if made.lane else made.count
+def _over_all(made: ConstraintSet) -> tuple[Form, int]:
+    """Of a launch over all rows of a set, or all of its lanes: its form, and how many threads it has."""
+    return (WholeLanes(made.lane), made.count // made.lane) if made.lane else (SideBySide(), made.count)
 
 
 @dataclass(eq=False)
@@ -81,7 +94,7 @@ class FrictionStep:
         by_name = {batch.set.name: batch for batch in self.batches}
         self.near = None if near is None else NearContacts(self.model, self.bodies, near, by_name)
         model, real = self.model, self.model.dtype
-        self._no_lanes = zeros(1, int32, model.device, requires_grad=False)
+        self._moving = moving_struct(real)()
         self.touching: dict[str, Touching] = {}
         for batch in self.batches:
             if not batch.set.surface:
@@ -96,7 +109,19 @@ class FrictionStep:
                 setattr(batch.parameters, name, zeros(n, vector(3, real), model.device))
             along, late = (zeros(n, kind, model.device, grad) for kind in (vector(3, real), real))
             still = zeros(n, vector(3, real), model.device, requires_grad=False)
-            self.touching[batch.set.name] = Touching(batch, surface, impacts, along, late, still)
+            contacts = contact_struct(batch.set.constraint, batch.set.slots, real)(
+                points=batch.set.points,
+                placing=batch.placing,
+                data=batch.parameters,
+                surface=surface,
+                impacts=impacts,
+                compliance=batch.set.compliance,
+                slid=still,
+                multiplier=batch.multiplier,
+                along=along,
+                late=late,
+            )
+            self.touching[batch.set.name] = Touching(batch, contacts, surface, impacts, along, late, still)
 
     @property
     def scratch(self) -> list[array]:
@@ -118,48 +143,64 @@ class FrictionStep:
 
     def find_impacts(self, before: State, reference: array, particle: array, dt: float) -> None:
         """When contacts close in the step that was predicted; first of all, which bodies are near each other."""
-        bodies, model = self.bodies, self.model
+        bodies, model, moving = self.bodies, self.model, self._moving
         if self.near is not None:
             self.near.detect()
+        moving.w, moving.x_ref, moving.particle, moving.gravity = (
+            model.particle_inv_mass,
+            reference,
+            particle,
+            model.gravity,
+        )
+        moving.bodies, moving.dx, moving.turn, moving.impulse = bodies.start, *bodies.moving
+        moving.v, moving.body_qd = before.particle_qd, before.body_qd
         for t in self.touching.values():
-            made = t.batch.set
-            lanes = self._lanes(t)
-            first = [] if lanes is None else [lanes.lanes]
+            made, lanes = t.batch.set, self._lanes(t)
             if lanes is not None:
                 t.batch.multiplier.zero_()
                 t.along.zero_()
                 lanes.recall(before)
+            self._remember(t, before)
+            form, threads = _over_all(made)
+            first = [] if lanes is None else [lanes.lanes]
             if made.constraint in CHOSEN:
                 reach = [] if self.near is None else [self.near.reach]
                 moved = [made.points, t.batch.placing, bodies.start, particle, bodies.dx, bodies.turn]
                 choice = make_choice(made.constraint, made.slots, model.dtype, made.lane)
-                launch(choice, _threads(made), [*first, *reach, *moved], [t.batch.parameters])
-            moving = [reference, before.particle_qd, bodies.start, before.body_qd, model.gravity, dt]
-            inputs = [*first, *self._declared(t), *moving, particle, bodies.dx, bodies.turn, self._slid(t, before)]
-            launch(
-                make_impact(made.constraint, made.slots, model.dtype, made.lane), _threads(made), inputs, [t.impacts]
-            )
+                launch(choice, threads, [*first, *reach, *moved], [t.batch.parameters])
+            kernel = make_impact(made.constraint, made.slots, model.dtype, form)
+            launch(kernel, threads, [*self._all(t), t.contacts, moving, dt])
 
-    @property
-    def _single(self) -> bool:
-        """Whether a launch takes one contact of each lane."""
-        return self.near is not None and self.near.single
-
-    def _slid(self, t: Touching, state: State) -> array:
-        """What contacts have slid that friction takes back."""
-        lanes = self._lanes(t)
+    def _remember(self, t: Touching, state: State) -> None:
+        """The forces and slips of contacts in a state are those that kernels read and write."""
+        lanes, bodies = self._lanes(t), bool(t.batch.set.slots.bodies)
         if lanes is not None:
-            return lanes.slid
-        return state.history[slid(t.batch)] if t.batch.set.slots.bodies and self._stacks else t.still
+            t.contacts.pressed, t.contacts.slid = lanes.pressed, lanes.slid
+        elif bodies:
+            t.contacts.pressed = state.history[pressed(t.batch)]
+            if self._stacks:
+                t.contacts.slid = state.history[slid(t.batch)]
 
     def _lanes(self, t: Touching) -> NearLanes | None:
         """Where the contacts of a set are those of near pairs."""
         return None if self.near is None else self.near.sets.get(t.batch.set.name)
 
+    def _form(self, t: Touching, wide: bool) -> Form:
+        """How launches go over the contacts of a set, colour by colour.  wide: compiled for many side by side."""
+        lanes = self._lanes(t)
+        if lanes is None:
+            return SideBySide(wide)
+        return OneOfEachLane(t.batch.set.lane) if lanes.single else LanesInTurn(t.batch.set.lane)
+
     def _span(self, t: Touching, rows: Rows) -> list[object]:
         """What kernels read first of some rows: where they begin."""
         lanes = self._lanes(t)
         return [rows.begin] if lanes is None else lanes.span(rows)
+
+    def _all(self, t: Touching) -> list[object]:
+        """The same of all rows."""
+        lanes = self._lanes(t)
+        return [0] if lanes is None else [lanes.lanes]
 
     def rows_of(self, batch: ConstraintBatch) -> list[Rows]:
         """The launches that go over the contacts of a set."""
@@ -197,66 +238,38 @@ class FrictionStep:
             )[: 1 + self._stacks]
         )
 
-    def start(
-        self,
-        batch: ConstraintBatch,
-        rows: Rows,
-        wide: bool,
-        before: State,
-        reference: array,
-        particle: array,
-        dt: float,
-    ) -> None:
-        """Contacts that share no mover push as they did at the end of the last step."""
-        made, bodies, t = batch.set, self.bodies, self.touching[batch.set.name]
-        kernel = make_contact_start(made.constraint, made.slots, self.model.dtype, wide, made.lane, self._single)
-        lanes = self._lanes(t)
-        forces = before.history[pressed(batch)] if lanes is None else lanes.pressed
-        read = [made.points, batch.placing, batch.parameters, forces]
-        inputs = [*self._span(t, rows), *read, self.model.particle_inv_mass, reference, bodies.start, dt]
-        launch(kernel, rows.count, inputs, [particle, *bodies.moving, batch.multiplier, t.along])
+    def start(self, batch: ConstraintBatch, rows: Rows, wide: bool, dt: float) -> None:
+        """Contacts that share no mover push as they did at the end of the last step.  wide: see `project`."""
+        made, t = batch.set, self.touching[batch.set.name]
+        kernel = make_contact_start(made.constraint, made.slots, self.model.dtype, self._form(t, wide))
+        launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self._moving, dt])
 
-    def end(self, after: State, reference: array, particle: array, dt: float) -> None:
+    def end(self, after: State, dt: float) -> None:
         """Keeps the forces of contacts for the next step, and what they have slid."""
         if self.near is not None:
             self.near.check()
         for t in self.pressing:
-            lanes = self._lanes(t)
-            made, bodies = t.batch.set, self.bodies
-            moved = [t.impacts, reference, bodies.start, particle, bodies.dx, bodies.turn]
-            forces = [t.batch.multiplier, t.late, t.along]
+            made, lanes = t.batch.set, self._lanes(t)
+            self._remember(t, after)
             if self._stacks:
-                inputs = [self._no_lanes if lanes is None else lanes.lanes, *self._declared(t), *moved, *forces]
-                kernel = make_slid(made.constraint, made.slots, self.model.dtype, made.lane)
-                launch(kernel, _threads(made), inputs, [self._slid(t, after)])
+                form, threads = _over_all(made)
+                kernel = make_slid(made.constraint, made.slots, self.model.dtype, form)
+                launch(kernel, threads, [*self._all(t), t.contacts, self._moving, dt])
             if lanes is not None:
                 lanes.keep(t.batch, t.late, t.impacts.rests, after, dt)
                 continue
             kernel, inputs = make_contact_end(self.model.dtype), [t.batch.multiplier, t.late, t.impacts.rests, dt]
-            launch(kernel, t.batch.set.count, inputs, [after.history[pressed(t.batch)]])
+            launch(kernel, made.count, inputs, [t.contacts.pressed])
 
-    def project(
-        self, batch: ConstraintBatch, rows: Rows, wide: bool, first: bool, reference: array, particle: array, dt: float
-    ) -> None:
+    def project(self, batch: ConstraintBatch, rows: Rows, wide: bool, first: bool, dt: float) -> None:
         """One projection of contacts that share no mover.  wide: compiled for many side by side."""
-        made, bodies, t = batch.set, self.bodies, self.touching[batch.set.name]
-        kernel = make_contact_projection(
-            made.constraint, made.slots, self.model.dtype, first, wide, made.lane, self._single
-        )
-        moving = [self.model.particle_inv_mass, reference, bodies.start, dt]
-        inputs = [*self._span(t, rows), *self._declared(t), made.compliance, t.impacts, *moving]
-        launch(kernel, rows.count, inputs, [particle, *bodies.moving, batch.multiplier, t.along])
+        made, t = batch.set, self.touching[batch.set.name]
+        kernel = make_contact_projection(made.constraint, made.slots, self.model.dtype, first, self._form(t, wide))
+        launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self._moving, dt])
 
-    def rebound(
-        self, batch: ConstraintBatch, rows: Rows, wide: bool, first: bool, after: State, particle: array, dt: float
-    ) -> None:
+    def rebound(self, batch: ConstraintBatch, rows: Rows, wide: bool, first: bool, after: State, dt: float) -> None:
         """One sweep over the velocities after the step, of the same."""
-        made, bodies, t = batch.set, self.bodies, self.touching[batch.set.name]
-        kernel = make_rebound(made.constraint, made.slots, self.model.dtype, first, wide, made.lane, self._single)
-        moving = [self.model.particle_inv_mass, bodies.start, dt, particle, bodies.dx, bodies.turn, batch.multiplier]
-        inputs = [*self._span(t, rows), *self._declared(t), t.impacts, *moving]
-        launch(kernel, rows.count, inputs, [after.particle_qd, after.body_qd, t.late, t.along])
-
-    def _declared(self, t: Touching) -> list[object]:
-        """What all of the kernels read first."""
-        return [t.batch.set.points, t.batch.placing, t.batch.parameters, t.surface]
+        made, t = batch.set, self.touching[batch.set.name]
+        self._moving.v, self._moving.body_qd = after.particle_qd, after.body_qd
+        kernel = make_rebound(made.constraint, made.slots, self.model.dtype, first, self._form(t, wide))
+        launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self._moving, dt])

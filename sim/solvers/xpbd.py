@@ -251,7 +251,7 @@ class SolverXPBD(Solver, key="xpbd"):
         for t in self.friction.pressing:  # contacts begin with the forces that the last step ended with
             for rows in self._swept[t.batch.set.name]:
                 disjoint = rows.disjoint and rows.count >= WIDE
-                self.friction.start(t.batch, rows, disjoint, s.before, s.reference, s.particle, s.dt)
+                self.friction.start(t.batch, rows, disjoint, s.dt)
         for iteration in range(self.iterations):  # lines 5 to 13
             if self._split is None:
                 launches = [(batch, rows) for batch in self.batches for rows in self._swept[batch.set.name]]
@@ -272,7 +272,7 @@ class SolverXPBD(Solver, key="xpbd"):
             self._surfaces.measure(s.pairs, s.reference, s.particle)
         self._finish(s)  # lines 15 and 16
         self._rebound(s)
-        self.friction.end(s.after, s.reference, s.particle, s.dt)
+        self.friction.end(s.after, s.dt)
 
     def _rebound(self, s: Substep) -> None:
         """The velocities of what contacts with friction or restitution have pushed."""
@@ -282,7 +282,7 @@ class SolverXPBD(Solver, key="xpbd"):
             for batch, rows in swept(launches, iteration % 2 == 1):
                 disjoint = rows.disjoint and rows.count >= WIDE
                 s.ahead(s, batch, rows, iteration, True)
-                self.friction.rebound(batch, rows, disjoint, iteration == 0, s.after, s.particle, s.dt)
+                self.friction.rebound(batch, rows, disjoint, iteration == 0, s.after, s.dt)
 
     def _bound(self, batch: ConstraintBatch, s: Substep) -> array:
         """The softness of the leading part of the material of these constraints, for each; see `leading_parts`."""
@@ -308,7 +308,7 @@ class SolverXPBD(Solver, key="xpbd"):
         if batch.set.surface:
             disjoint = rows.disjoint and rows.count >= WIDE
             first = first and not batch.set.slots.bodies
-            self.friction.project(batch, rows, disjoint, first, s.reference, s.particle, s.dt)
+            self.friction.project(batch, rows, disjoint, first, s.dt)
             s.watch(s.particle, batch, rows)
             return
         if batch.set.name in self._on_slots:

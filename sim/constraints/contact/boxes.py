@@ -15,6 +15,7 @@ more than a tenth.  Parallel edges do not cross: their ends are corners.
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint, constraint
+from sim.constraints.contact.forms import every
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct
 from sim.constraints.slots.bodies import body_struct, seen_from, slot_struct
@@ -166,29 +167,24 @@ def most_apart(seen, axes, half, other_half):
 
 
 @func
-def _has_face(data, k: int):
-    return dot(data.face[k], data.face[k]) > 0.5
+def _has_face(contacts, k: int):
+    return dot(contacts.data.face[k], contacts.data.face[k]) > 0.5
 
 
 @func
-def _has_edge(data, k: int):
-    return dot(data.edge[k], data.edge[k]) > 0.5
-
-
-@func
-def _always(data, k: int):
-    return True
+def _has_edge(contacts, k: int):
+    return dot(contacts.data.edge[k], contacts.data.edge[k]) > 0.5
 
 
 def chosen_of(c: Constraint) -> Function:
-    """`chosen(data, k)` in a kernel: whether a step has chosen something for row k; without it the row is open."""
-    return {contact_corner: _has_face, contact_edges: _has_edge}.get(c, _always)
+    """`chosen(contacts, k)` in a kernel: whether a step has chosen something for row k; without it the row is open."""
+    return {contact_corner: _has_face, contact_edges: _has_edge}.get(c, every)
 
 
 @memoize
 def make_choice(c: Constraint, slots: Slots, real: Scalar, lane: int = 0) -> Kernel:
-    """What the rows `tid()` of `contact_corner` or `contact_edges` are about, from predicted poses.  lane: see
-    `make_contact_projection`."""
+    """What the rows `tid()` of `contact_corner` or `contact_edges` are about, from predicted poses; with a lane, those
+    of lane `tid()`, see `sim.constraints.contact.forms`."""
     vec3, Quat = vector(3, real), quaternion(real)
     Data, SlotData = parameter_struct(c, real), slot_struct(c, slots, real)
     Bodies, movers, points_at = body_struct(real), movers_of(slots), points_of(c, slots, real)

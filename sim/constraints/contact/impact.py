@@ -21,21 +21,16 @@ grows from there to its full size at twice that speed, instead of at once.
 
 from sim.constraints.base import Constraint
 from sim.constraints.contact.boxes import chosen_of
+from sim.constraints.contact.forms import Form, sides_of
 from sim.constraints.contact.geometry import contact_of, gap_of, slip_of
-from sim.constraints.contact.surface import impact_struct, surface_struct
-from sim.constraints.particles import particle_layout
-from sim.constraints.projection import parameter_struct
-from sim.constraints.slots.bodies import body_struct, slot_struct
-from sim.constraints.slots.linearization import motions_of, movers_of, row_functions, rows_of, velocities_of
+from sim.constraints.slots.linearization import motions_of, row_functions, rows_of, velocities_of
 from sim.constraints.slots.pattern import Slots
-from sim.core.lang.embedding import fields_at
-from sim.core.lang.frontend.builtins import min, sqrt, static, tid
+from sim.core.lang.frontend.builtins import sqrt, static
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.vector import length
 from sim.core.lang.memoize import memoize
-from sim.core.lang.types import Scalar, quaternion, vector
-from sim.core.runtime.arrays.array import array, array2d
-from sim.core.runtime.launch.kernel import Kernel, kernel
+from sim.core.lang.types import Scalar, vector
+from sim.core.runtime.launch.kernel import Kernel
 
 RESTING = 2.0
 """Up to so many times the speed that gravity gives in a step an impact has no rebound, from twice that on its full."""
@@ -93,149 +88,41 @@ def resting_speed(gravity, dt):
 
 
 @memoize
-def make_impact(c: Constraint, slots: Slots, real: Scalar, lane: int = 0) -> Kernel:
-    """The impacts of contacts `tid()` in a step, from where the points of its movers are, and are predicted to be.
-
-    lane: as in the projection; then `tid()` is a lane, and only what the step has chosen is looked at.
-    """
-    vec3, spatial, Quat = vector(3, real), vector(6, real), quaternion(real)
-    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
-    Surface, Impacts = surface_struct(real), impact_struct(real)
-    layout = particle_layout(real)
-    particle_type, position, displacement = layout.type(real), layout.position, layout.displacement
-    n_particles = len(slots.particles)
-    movers, velocities, gap, chosen = movers_of(slots), velocities_of(slots), gap_of(c, slots, real), chosen_of(c)
+def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel:
+    """The impacts of contacts in a step, from where the points of their movers are, and are predicted to be; in lanes,
+    of what the step has chosen."""
+    vec3, n_particles = vector(3, real), len(slots.particles)
+    sides, velocities, gap = sides_of(slots, real), velocities_of(slots), gap_of(c, slots, real)
     rows_at, contact, slip = rows_of(c, slots, real), contact_of(c, slots, real), slip_of(slots)
-    motions = motions_of(slots, real)
-    _, _, product = row_functions(slots)
+    motions, (_, _, product) = motions_of(slots, real), row_functions(slots)
 
     @func
-    def one(
-        k,
-        points,
-        placing,
-        data,
-        surface,
-        x_ref,
-        v,
-        bodies,
-        body_qd,
-        gravity,
-        dt,
-        particle,
-        dx,
-        turn,
-        slid,
-        impacts,
-    ):
-        placed_k, data_k = fields_at(placing, k), fields_at(data, k)
-        p_k, b_k, of_p, begun, moved, turns, poses = movers(k, points, bodies, particle, dx, turn)
-        x_0 = [x_ref[p_k[p]] for p in static(range(n_particles))]
-        x_1 = [position(of_p[p]) for p in static(range(n_particles))]
+    def one(k, contacts, moving, dt):
+        (p_k, b_k, of_p, begun, moved, turns, poses), x_1, since, placed_k, data_k = sides(k, contacts, moving)
+        x_0, impacts = [moving.x_ref[p_k[p]] for p in static(range(n_particles))], contacts.impacts
         gap_1 = gap(x_1, poses, placed_k, data_k)
         target, rebound, rests, before = real(0.0), real(0.0), real(1.0), vec3()
         if gap_1 < 0.0 or gap_1 < FAR * (gap(x_0, begun, placed_k, data_k) - gap_1):
             C_0, G_0 = rows_at(x_0, begun, placed_k, data_k)
             C, G, n, _, _, share, arms = contact(x_1, poses, placed_k, data_k)
-            v_0 = velocities(p_k, b_k, v, body_qd)
+            v_0 = velocities(p_k, b_k, moving.v, moving.body_qd)
             a, s, approach = approach_of(C_0[0], C[0], product(G_0[0], v_0), dt)
-            resting = resting_speed(gravity[0], dt)
+            resting = resting_speed(moving.gravity[0], dt)
             share_of_impact = real(0.0)  # 0 for what rests, 1 for an impact
             if approach > resting:
                 share_of_impact = real(1.0)
                 if approach < 2.0 * resting:
                     share_of_impact = (approach - resting) / resting
             rests = 1.0 - share_of_impact
-            e = 0.5 * (surface.restitution[k] + surface.other_restitution[k])
+            e = 0.5 * (contacts.surface.restitution[k] + contacts.surface.other_restitution[k])
             left = (1.0 - s) * dt
             away = e * approach
             target = share_of_impact * max(left * away + 0.5 * a * left * left, 0.0)
             if e > 0.0:
-                u = product(G, motions(p_k, of_p, x_ref, moved, turns)) / dt
+                u = product(G, motions(p_k, of_p, moving.x_ref, moved, turns)) / dt
                 rebound = share_of_impact * max(rebound_of(u, u - product(G, v_0), s, e), 0.0)
-            since = [displacement(of_p[p], x_ref[p_k[p]]) for p in static(range(n_particles))]
             before = (share_of_impact * s) * slip(n, share, arms, since, moved, turns)
         impacts.target[k], impacts.rebound[k] = target, rebound
-        impacts.rests[k], impacts.before[k] = rests, before - slid[k]
+        impacts.rests[k], impacts.before[k] = rests, before - contacts.slid[k]
 
-    @kernel(name=f"impact_{c.name}_{slots.kinds}")
-    def impact(
-        points: array2d[int],
-        placing: SlotData,
-        data: Data,
-        surface: Surface,
-        x_ref: array[vec3],
-        v: array[vec3],
-        bodies: Bodies,
-        body_qd: array[spatial],
-        gravity: array[vec3],
-        dt: real,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[Quat],
-        slid: array[vec3],
-        impacts: Impacts,
-    ):
-        one(
-            tid(),
-            points,
-            placing,
-            data,
-            surface,
-            x_ref,
-            v,
-            bodies,
-            body_qd,
-            gravity,
-            dt,
-            particle,
-            dx,
-            turn,
-            slid,
-            impacts,
-        )
-
-    @kernel(name=f"impact_{c.name}_{slots.kinds}_lanes")
-    def impact_lanes(
-        lanes: array[int],
-        points: array2d[int],
-        placing: SlotData,
-        data: Data,
-        surface: Surface,
-        x_ref: array[vec3],
-        v: array[vec3],
-        bodies: Bodies,
-        body_qd: array[spatial],
-        gravity: array[vec3],
-        dt: real,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[Quat],
-        slid: array[vec3],
-        impacts: Impacts,
-    ):
-        for k in range(tid() * lane, min(tid() + 1, lanes[lanes.shape[0] - 1]) * lane):
-            if chosen(data, k):
-                one(
-                    k,
-                    points,
-                    placing,
-                    data,
-                    surface,
-                    x_ref,
-                    v,
-                    bodies,
-                    body_qd,
-                    gravity,
-                    dt,
-                    particle,
-                    dx,
-                    turn,
-                    slid,
-                    impacts,
-                )
-
-    if lane:
-        impact_lanes.race_free = True  # the rows of a lane are its own
-        return impact_lanes
-    return impact
+    return form.kernel("impact", one, chosen_of(c), c, slots, real)

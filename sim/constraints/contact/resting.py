@@ -10,21 +10,17 @@ Friction begins anew in each step: from where it ended, stacks sway.
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
+from sim.constraints.contact.forms import Form, every, sides_of
 from sim.constraints.contact.geometry import contact_of, gap_of, slip_of
-from sim.constraints.contact.projection import lane_span, push_of
-from sim.constraints.contact.surface import impact_struct, surface_struct
-from sim.constraints.particles import particle_layout
-from sim.constraints.projection import parameter_struct
-from sim.constraints.slots.bodies import body_struct, slot_struct
-from sim.constraints.slots.linearization import masses_of, movers_of
+from sim.constraints.contact.projection import push_of
+from sim.constraints.slots.linearization import masses_of
 from sim.constraints.slots.pattern import Slots
-from sim.core.lang.embedding import fields_at
 from sim.core.lang.frontend.builtins import min, static, tid
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.vector import dot
 from sim.core.lang.memoize import memoize
-from sim.core.lang.types import Scalar, quaternion, vector
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.lang.types import Scalar, vector
+from sim.core.runtime.arrays.array import array
 from sim.core.runtime.launch.kernel import Kernel, kernel
 
 KEPT = 0.9
@@ -33,242 +29,60 @@ STILL_NEAR = 1e-3
 """A contact that has opened by so much [m] begins a step without force."""
 
 
+@func
+def _presses(contacts, k: int):
+    return contacts.pressed[k] > 0.0
+
+
 @memoize
-def make_contact_start(
-    c: Constraint, slots: Slots, real: Scalar, exclusive: bool = False, lane: int = 0, single: bool = False
-) -> Kernel:
-    """The multipliers with which contacts `start + tid()` begin a step: of the normal forces `pressed` [N] with which
-    the last one ended, which move what was predicted without them.  lane, single: as in the projection; multipliers
-    that have none are zero already."""
-    vec3, Quat = vector(3, real), quaternion(real)
-    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
-    layout = particle_layout(real)
-    particle_type, position, displacement = layout.type(real), layout.position, layout.displacement
-    n_particles, n_bodies = len(slots.particles), len(slots.bodies)
-    movers, masses_at, push = movers_of(slots), masses_of(slots), push_of(slots, real)
+def make_contact_start(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel:
+    """The multipliers with which contacts begin a step: of the normal forces `pressed` [N] with which the last one
+    ended, which move what was predicted without them.  In lanes, multipliers that have none are zero already."""
+    vec3 = vector(3, real)
+    size = len(slots.particles) + 2 * len(slots.bodies)
+    sides, masses_at, push = sides_of(slots, real), masses_of(slots), push_of(slots, real)
     contact, gap = contact_of(c, slots, real), gap_of(c, slots, real)
 
     @func
-    def one(
-        k,
-        points,
-        placing,
-        data,
-        pressed,
-        w,
-        x_ref,
-        bodies,
-        dt,
-        particle,
-        dx,
-        turn,
-        impulse,
-        multiplier,
-        along,
-    ):
+    def one(k, contacts, moving, dt):
         lam = real(0.0)
-        if pressed[k] > 0.0:
-            p_k, b_k, of_p, _, moved, turns, poses = movers(k, points, bodies, particle, dx, turn)
-            x_p, placed_k, data_k = (
-                [position(of_p[p]) for p in static(range(n_particles))],
-                fields_at(placing, k),
-                fields_at(data, k),
-            )
+        if contacts.pressed[k] > 0.0:
+            (p_k, b_k, _, _, moved, turns, poses), x_p, since, placed_k, data_k = sides(k, contacts, moving)
             if gap(x_p, poses, placed_k, data_k) < STILL_NEAR:
-                masses, inertias = masses_at(p_k, b_k, poses, w, bodies)
+                masses, inertias = masses_at(p_k, b_k, poses, moving.w, moving.bodies)
                 _, G, _, _, _, share, _ = contact(x_p, poses, placed_k, data_k)
-                since = [displacement(of_p[p], x_ref[p_k[p]]) for p in static(range(n_particles))]
-                lam = KEPT * (dt * dt) * pressed[k]
-                force = [lam * G[i] for i in static(range(n_particles + 2 * n_bodies))]
-                push(p_k, b_k, force, masses, inertias, share, since, moved, turns, particle, dx, turn, impulse)
-        multiplier[k], along[k] = lam, vec3()
+                lam = KEPT * (dt * dt) * contacts.pressed[k]
+                force = [lam * G[i] for i in static(range(size))]
+                push(p_k, b_k, force, masses, inertias, share, since, moved, turns, moving)
+        contacts.multiplier[k], contacts.along[k] = lam, vec3()
 
-    @kernel(name=f"start_{c.name}_{slots.kinds}")
-    def begin(
-        start: int,
-        points: array2d[int],
-        placing: SlotData,
-        data: Data,
-        pressed: array[real],
-        w: array[real],
-        x_ref: array[vec3],
-        bodies: Bodies,
-        dt: real,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[Quat],
-        impulse: array[vec3],
-        multiplier: array[real],
-        along: array[vec3],
-    ):
-        one(
-            start + tid(),
-            points,
-            placing,
-            data,
-            pressed,
-            w,
-            x_ref,
-            bodies,
-            dt,
-            particle,
-            dx,
-            turn,
-            impulse,
-            multiplier,
-            along,
-        )
-
-    @kernel(name=f"start_{c.name}_{slots.kinds}_lanes")
-    def begin_lanes(
-        color: int,
-        together: int,
-        back: int,
-        lanes: array[int],
-        points: array2d[int],
-        placing: SlotData,
-        data: Data,
-        pressed: array[real],
-        w: array[real],
-        x_ref: array[vec3],
-        bodies: Bodies,
-        dt: real,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[Quat],
-        impulse: array[vec3],
-        multiplier: array[real],
-        along: array[vec3],
-    ):
-        first, last = lane_span(lanes, color, together, tid())
-        for i in range((last - first) * lane):
-            k = first * lane + i
-            if back > 0:
-                k = last * lane - 1 - i
-            if pressed[k] > 0.0:
-                one(
-                    k,
-                    points,
-                    placing,
-                    data,
-                    pressed,
-                    w,
-                    x_ref,
-                    bodies,
-                    dt,
-                    particle,
-                    dx,
-                    turn,
-                    impulse,
-                    multiplier,
-                    along,
-                )
-
-    @kernel(name=f"start_{c.name}_{slots.kinds}_row")
-    def begin_row(
-        color: int,
-        row: int,
-        lanes: array[int],
-        points: array2d[int],
-        placing: SlotData,
-        data: Data,
-        pressed: array[real],
-        w: array[real],
-        x_ref: array[vec3],
-        bodies: Bodies,
-        dt: real,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[Quat],
-        impulse: array[vec3],
-        multiplier: array[real],
-        along: array[vec3],
-    ):
-        lane_at = lanes[color] + tid()
-        if lane_at < lanes[color + 1]:
-            k = lane_at * lane + row
-            if pressed[k] > 0.0:
-                one(
-                    k,
-                    points,
-                    placing,
-                    data,
-                    pressed,
-                    w,
-                    x_ref,
-                    bodies,
-                    dt,
-                    particle,
-                    dx,
-                    turn,
-                    impulse,
-                    multiplier,
-                    along,
-                )
-
-    if lane:
-        begin_lanes.race_free = True  # as in the projection
-        begin_row.race_free = True
-        return begin_row if single else begin_lanes
-    begin.race_free = True  # as in the projection
-    if exclusive:
-        written = ("particle", "dx", "turn", "impulse", "multiplier", "along", "x_ref", "w")
-        begin.exclusive = frozenset((*written, *(f"bodies.{name}" for name in Bodies.fields)))
-    return begin
+    return form.kernel("start", one, _presses, c, slots, real)
 
 
 @memoize
-def make_slid(c: Constraint, slots: Slots, real: Scalar, lane: int = 0) -> Kernel:
-    """What contacts `tid()`, or those of a lane, have slid [m] at the end of a step though friction would have held
-    them: the error of the sweeps, which the next step takes back.
+def make_slid(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel:
+    """What contacts have slid [m] at the end of a step though friction would have held them: the error of the sweeps,
+    which the next step takes back.
 
     It fades towards the edge of the cone, as 1 - |lambda_t|^2 / (mu lambda_n)^2, and towards impacts: what slides does
     so for good, and nothing jumps where it begins to.
     """
-    vec3, Quat = vector(3, real), quaternion(real)
-    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
-    Surface, Impacts = surface_struct(real), impact_struct(real)
-    layout = particle_layout(real)
-    particle_type, position, displacement = layout.type(real), layout.position, layout.displacement
-    n_particles = len(slots.particles)
-    movers, contact, slip = movers_of(slots), contact_of(c, slots, real), slip_of(slots)
+    vec3 = vector(3, real)
+    sides, contact, slip = sides_of(slots, real), contact_of(c, slots, real), slip_of(slots)
 
-    @kernel(name=f"slid_{c.name}_{slots.kinds}_{lane}")
-    def end(
-        lanes: array[int],
-        points: array2d[int],
-        placing: SlotData,
-        data: Data,
-        surface: Surface,
-        impacts: Impacts,
-        x_ref: array[vec3],
-        bodies: Bodies,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[Quat],
-        multiplier: array[real],
-        late: array[real],
-        along: array[vec3],
-        slid: array[vec3],
-    ):
-        first, last = tid(), tid() + 1
-        if lane:
-            first, last = tid() * lane, min(tid() + 1, lanes[lanes.shape[0] - 1]) * lane
-        for k in range(first, last):
-            u = vec3()
-            most = 0.5 * (surface.friction[k] + surface.other_friction[k]) * (multiplier[k] + late[k])
-            pulled = dot(along[k], along[k])
-            if pulled < most * most:
-                p_k, _, of_p, _, moved, turns, poses = movers(k, points, bodies, particle, dx, turn)
-                x_p = [position(of_p[p]) for p in static(range(n_particles))]
-                _, _, n, _, _, share, arms = contact(x_p, poses, fields_at(placing, k), fields_at(data, k))
-                since = [displacement(of_p[p], x_ref[p_k[p]]) for p in static(range(n_particles))]
-                u = slip(n, share, arms, since, moved, turns) - impacts.before[k]
-                u *= impacts.rests[k] * (1.0 - pulled / (most * most))
-            slid[k] = u
+    @func
+    def one(k, contacts, moving, dt):
+        u, surface = vec3(), contacts.surface
+        most = 0.5 * (surface.friction[k] + surface.other_friction[k]) * (contacts.multiplier[k] + contacts.late[k])
+        pulled = dot(contacts.along[k], contacts.along[k])
+        if pulled < most * most:
+            (_, _, _, _, moved, turns, poses), x_p, since, placed_k, data_k = sides(k, contacts, moving)
+            _, _, n, _, _, share, arms = contact(x_p, poses, placed_k, data_k)
+            u = slip(n, share, arms, since, moved, turns) - contacts.impacts.before[k]
+            u *= contacts.impacts.rests[k] * (1.0 - pulled / (most * most))
+        contacts.slid[k] = u
 
-    end.race_free = True  # rows are a thread's own
-    return end
+    return form.kernel("slid", one, every, c, slots, real)
 
 
 @memoize

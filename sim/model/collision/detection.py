@@ -77,10 +77,11 @@ class PairLists:
         self._at = make(of.points.size, vec3), make(edges, vec3)
         self._parts = make(triangles + 1), make(edges + 1)
         self._found, self._next = make(room), make(n + 1)
-        self._furthest, self._longest = make(1, real), make(1, real)
+        self._furthest, self._longest = make(1, real), (make(1, real), make(1, real))  # points have no length
         self._sums = make((of.worlds, PIECES), vec3)
         self._scans = Scan(triangles + 1, device), Scan(edges + 1, device), Scan(n + 1, device)
         self._flat = of.points.flatten()
+        self._others = self._flat, array(np.arange(edges), dtype=int32, device=device)
         self._kernels = detection_kernels(real)
         self._apart = vec3(*(of.cell * cells if of.worlds > 1 else 0.0 for cells in APART))
         self._grids, self._dims = [], []
@@ -104,7 +105,7 @@ class PairLists:
             self._found,
             self._next,
             self._furthest,
-            self._longest,
+            *self._longest,
             self._sums,
         ]
         return [*lists, *bounds, *scratch, *grids]
@@ -124,10 +125,12 @@ class PairLists:
 
     def _bound(self, x: array, v: array, interval: float) -> None:
         of, k, n = self.of, self._kernels, self.of.points.size
-        self._longest.zero_()
+        self._longest[EDGE_EDGE].zero_()
         self._furthest.zero_()
         launch(k.place, n, [self._flat, of.world, self._apart, x], [self._at[0], self.detected])
-        launch(k.middle, of.edges.shape[0], [of.edges, of.world, self._apart, x], [self._at[1], self._longest])
+        launch(
+            k.middle, of.edges.shape[0], [of.edges, of.world, self._apart, x], [self._at[1], self._longest[EDGE_EDGE]]
+        )
         launch(k.sum_values, (of.worlds, PIECES), [of.points, v], [self._sums])
         launch(k.mean, of.worlds, [of.points, self._sums], [self.drift])
         moving = [v, self.drift, of.half_thickness, of.margin, interval]
@@ -141,11 +144,9 @@ class PairLists:
             _, order, _, starts = grid.memory
             launch(k.take, self._at[kind].size, [order, self._at[kind]], [self._sorted[kind]])
             cells = [starts, order, self._sorted[kind], 1.0 / of.cell, self._dims[kind], self._apart]
-            points = [self._flat] if kind == POINT_TRIANGLE else []
             bounds = [of.world, x, of.half_thickness, self.allowed, self._furthest]
-            longest = [self._longest] if kind == EDGE_EDGE else []
-            inputs = [*cells, parts, *points, *bounds, *longest, offset, room]
-            counting, filling = k.near_edges if kind == EDGE_EDGE else k.near_triangles
+            inputs = [*cells, parts, self._others[kind], *bounds, self._longest[kind], offset, room]
+            counting, filling = k.near[kind]
             offset.zero_()
             launch(counting, count, inputs, [self._found])
             self._scans[kind].run(offset)

@@ -33,8 +33,7 @@ class DetectionKernels:
     sum_moved: Kernel
     mean: Kernel
     reach: Kernel
-    near_triangles: tuple[Kernel, Kernel]
-    near_edges: tuple[Kernel, Kernel]
+    near: tuple[tuple[Kernel, Kernel], tuple[Kernel, Kernel]]
     take_total: Kernel
     describe: tuple[Kernel, Kernel]
     count_slots: Kernel
@@ -168,71 +167,45 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
         n, b, _ = touch(x, 0.0 * x[0][0])
         return dot(n, b[0] * x[0] + b[1] * x[1] + b[2] * x[2] + b[3] * x[3])
 
-    def near_triangles(fill: bool) -> Kernel:
-        @kernel(name=f"near_triangles_{fill}")
-        def near(
+    @func
+    def point_meets(k: int, p, y, low, high, by, within, other: int, parts, world, x, half, allowed):
+        """Is a point that is no corner of triangle k, with its corners p at y, nearer to it than `within` and its own
+        part of that?"""
+        meets = False
+        if other != p[0] and other != p[1] and other != p[2] and world[other] == world[p[0]]:
+            within += allowed[other] + half[other]
+            meets = distance(point_triangle, (x[other], y[0], y[1], y[2])) < within
+        return meets
+
+    @func
+    def edge_meets(k: int, p, y, low, high, by, within, other: int, parts, world, x, half, allowed):
+        """The same of a later edge without a common point, in whose middle it may be `by` from the box of edge k."""
+        c, d, meets = parts[other, 0], parts[other, 1], False
+        if other > k and p[0] != c and p[0] != d and p[1] != c and p[1] != d and world[c] == world[p[0]]:
+            x_c, x_d = x[c], x[d]
+            spread = 0.5 * upper(x_d - x_c, x_c - x_d)
+            if not outside(low - spread, high + spread, 0.5 * (x_c + x_d), by):
+                within += max(allowed[c], allowed[d]) + 0.5 * (half[c] + half[d])
+                meets = distance(edge_edge, (y[0], y[1], x_c, x_d)) < within
+        return meets
+
+    def near(edges: bool, fill: bool) -> Kernel:
+        """Points near triangles `tid()`, or edges near edges: how many, or which, in order.
+
+        Cells hold `others`, numbered in the order of the grid, each no longer than twice `longest`.
+        """
+        corners, meets = (2, edge_meets) if edges else (3, point_meets)
+
+        @kernel(name=f"near_{'edges' if edges else 'triangles'}_{fill}")
+        def walk(
             starts: array[int],
             order: array[int],
             sorted_at: array[vec3],
             inverse: real,
             dim: int,
             apart: vec3,
-            triangles: array2d[int],
-            points: array[int],
-            world: array[int],
-            x: array[vec3],
-            half: array[real],
-            allowed: array[real],
-            furthest: array[real],
-            offset: array[int],
-            capacity: int,
-            found: array[int],
-        ):
-            k = tid()
-            if not fill or offset[k + 1] > offset[k]:
-                a, b, c = triangles[k, 0], triangles[k, 1], triangles[k, 2]
-                x_a, x_b, x_c = x[a], x[b], x[c]
-                low, high = lower(lower(x_a, x_b), x_c), upper(upper(x_a, x_b), x_c)
-                own = max(max(allowed[a], allowed[b]), allowed[c])
-                mean_half = (half[a] + half[b] + half[c]) / 3.0
-                by = own + mean_half + furthest[0]
-                shift = apart * real(world[a])
-                x_0, across = cells_between(low[0] - by + shift[0], high[0] + by + shift[0], inverse, dim)
-                y_0, rows = cells_between(low[1] - by + shift[1], high[1] + by + shift[1], inverse, dim)
-                z_0, layers = cells_between(low[2] - by + shift[2], high[2] + by + shift[2], inverse, dim)
-                at = offset[k] if fill else 0
-                parts = 2 if x_0 + across > dim else 1
-                for r in range(parts * rows * layers):
-                    y, z = y_0 + (r // parts) % rows, z_0 + (r // parts) // rows
-                    row = (z if z < dim else z - dim) * dim + (y if y < dim else y - dim)
-                    begin, end = run_of(row, x_0, across, r % parts, dim, starts)
-                    for e in range(begin, end):
-                        if not outside(low + shift, high + shift, sorted_at[e], by):
-                            p = points[order[e]]
-                            if p != a and p != b and p != c and world[p] == world[a]:
-                                within = own + allowed[p] + half[p] + mean_half
-                                if distance(point_triangle, (x[p], x_a, x_b, x_c)) < within:
-                                    if fill:
-                                        if at < capacity:
-                                            found[at] = p
-                                    at += 1
-                if fill:
-                    ascending(found, offset[k], min(at, capacity))
-                else:
-                    offset[k] = at
-
-        return near
-
-    def near_edges(fill: bool) -> Kernel:
-        @kernel(name=f"near_edges_{fill}")
-        def near(
-            starts: array[int],
-            order: array[int],
-            sorted_at: array[vec3],
-            inverse: real,
-            dim: int,
-            apart: vec3,
-            edges: array2d[int],
+            parts: array2d[int],
+            others: array[int],
             world: array[int],
             x: array[vec3],
             half: array[real],
@@ -245,42 +218,39 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
         ):
             k = tid()
             if not fill or offset[k + 1] > offset[k]:
-                a, b = edges[k, 0], edges[k, 1]
-                x_a, x_b = x[a], x[b]
-                low, high = lower(x_a, x_b), upper(x_a, x_b)
-                own = max(allowed[a], allowed[b])
-                mean_half = 0.5 * (half[a] + half[b])
-                by = own + mean_half + furthest[0]
-                shift, reached = apart * real(world[a]), by + longest[0]
+                p = [parts[k, j] for j in static(range(corners))]
+                y = [x[p[j]] for j in static(range(corners))]
+                low, high, own, mean_half = y[0], y[0], allowed[p[0]], half[p[0]]
+                for j in static(range(1, corners)):
+                    low, high, own = lower(low, y[j]), upper(high, y[j]), max(own, allowed[p[j]])
+                    mean_half += half[p[j]]
+                mean_half = mean_half / real(corners)
+                by, shift = own + mean_half + furthest[0], apart * real(world[p[0]])
+                reached = by + longest[0]
                 x_0, across = cells_between(low[0] - reached + shift[0], high[0] + reached + shift[0], inverse, dim)
                 y_0, rows = cells_between(low[1] - reached + shift[1], high[1] + reached + shift[1], inverse, dim)
                 z_0, layers = cells_between(low[2] - reached + shift[2], high[2] + reached + shift[2], inverse, dim)
                 at = offset[k] if fill else 0
-                parts = 2 if x_0 + across > dim else 1
-                for r in range(parts * rows * layers):
-                    y, z = y_0 + (r // parts) % rows, z_0 + (r // parts) // rows
-                    row = (z if z < dim else z - dim) * dim + (y if y < dim else y - dim)
-                    begin, end = run_of(row, x_0, across, r % parts, dim, starts)
+                pieces = 2 if x_0 + across > dim else 1
+                for r in range(pieces * rows * layers):
+                    row_y, row_z = y_0 + (r // pieces) % rows, z_0 + (r // pieces) // rows
+                    row = (row_z if row_z < dim else row_z - dim) * dim + (row_y if row_y < dim else row_y - dim)
+                    begin, end = run_of(row, x_0, across, r % pieces, dim, starts)
                     for e in range(begin, end):
                         if not outside(low + shift, high + shift, sorted_at[e], reached):
-                            j = order[e]
-                            c, d = edges[j, 0], edges[j, 1]
-                            if j > k and a != c and a != d and b != c and b != d and world[c] == world[a]:
-                                x_c, x_d = x[c], x[d]
-                                spread = 0.5 * upper(x_d - x_c, x_c - x_d)
-                                if not outside(low - spread, high + spread, 0.5 * (x_c + x_d), by):
-                                    within = own + max(allowed[c], allowed[d]) + mean_half + 0.5 * (half[c] + half[d])
-                                    if distance(edge_edge, (x_a, x_b, x_c, x_d)) < within:
-                                        if fill:
-                                            if at < capacity:
-                                                found[at] = j
-                                        at += 1
+                            other = others[order[e]]
+                            within = own + mean_half
+                            if meets(k, p, y, low, high, by, within, other, parts, world, x, half, allowed):
+                                if fill:
+                                    if at < capacity:
+                                        found[at] = other
+                                at += 1
                 if fill:
                     ascending(found, offset[k], min(at, capacity))
                 else:
                     offset[k] = at
 
-        return near
+        return walk
 
     @kernel
     def take_total(offset: array[int], kind: int, capacity: int, count: array[int], needed: array[int]):
@@ -393,8 +363,7 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
         sum_moved,
         mean,
         reach,
-        (near_triangles(False), near_triangles(True)),
-        (near_edges(False), near_edges(True)),
+        ((near(False, False), near(False, True)), (near(True, False), near(True, True))),
         take_total,
         (describe(False), describe(True)),
         count_slots,

@@ -77,7 +77,7 @@ class NearLanes:
         yield Rows(colors, 1, False)
 
     def span(self, rows: Rows) -> list[object]:
-        """What kernels of lanes read first: see `lane_span`."""
+        """What kernels of lanes read first: see `LanesInTurn` and `OneOfEachLane`."""
         if self.single:
             return [*divmod(rows.begin, self.of.lane), self.lanes]
         in_turn = rows.begin == len(self.lanes) - 2

@@ -52,8 +52,8 @@ _SCALAR_KINDS = frozenset((int, float, bool, type(None), *(kind.np.type for kind
 
 @cache
 def _of_arrays(kind: Struct) -> bool:
-    """Whether every field is an array, so that the struct becomes one parameter per field."""
-    return all(isinstance(f, ArrayType) for f in kind.fields.values())
+    """Whether every field is an array, or a struct of arrays, so that the struct becomes one parameter per array."""
+    return all(isinstance(f, ArrayType) or (isinstance(f, Struct) and _of_arrays(f)) for f in kind.fields.values())
 
 
 def bind(kernel: Kernel, dims: tuple[int, ...], args: list[Argument], n_inputs: int, device: DeviceLike) -> Call:
@@ -109,13 +109,7 @@ def _flat_and_seen(args: Sequence[Argument]) -> tuple[list[object], list[Any], b
     for a in args:
         kind = type(a)
         if kind is HostStruct and _of_arrays(a._sim_struct_):
-            key.append(a._sim_struct_)
-            for name in a._sim_struct_.fields:
-                part = getattr(a, name)
-                key.append(None if part is None else (part.dtype, part.ndim) if isinstance(part, array) else type(part))
-                flat.append(part)
-                if isinstance(part, indexedarray):
-                    plain = False
+            plain = _see_fields(a, key, flat) and plain
         elif isinstance(a, array):
             key += a.dtype, a.ndim
             flat.append(a)
@@ -125,6 +119,21 @@ def _flat_and_seen(args: Sequence[Argument]) -> tuple[list[object], list[Any], b
             if kind not in _SCALAR_KINDS:
                 plain = False
     return key, flat, plain
+
+
+def _see_fields(value: HostStruct, key: list[object], flat: list[Any]) -> bool:
+    """Adds what is quickly seen of a struct of arrays to `key`, and its arrays to `flat`; whether that says all."""
+    plain = True
+    key.append(value._sim_struct_)
+    for name, field in value._sim_struct_.fields.items():
+        part = getattr(value, name)
+        if isinstance(field, Struct):
+            plain = _see_fields(part, key, flat) and plain
+            continue
+        key.append(None if part is None else (part.dtype, part.ndim) if isinstance(part, array) else type(part))
+        flat.append(part)
+        plain = plain and not isinstance(part, indexedarray)
+    return plain
 
 
 def unset(kernel: Kernel, device: DeviceLike) -> Call:

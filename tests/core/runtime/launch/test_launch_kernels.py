@@ -125,6 +125,42 @@ def test_structs_with_arrays_and_arrays_of_structs(on_backend):
     assert not grad["id"].any()
 
 
+@sim.struct
+class Pair:
+    x: sim.array[f64]
+    y: sim.array[f64]
+
+
+@sim.struct
+class Pairs:
+    one: Pair
+    other: Pair
+
+
+@sim.kernel
+def crosswise(pairs: Pairs):
+    i = sim.tid()
+    pairs.one.y[i] = pairs.other.x[i]
+    pairs.other.y[i] = pairs.one.x[i]
+
+
+def test_structs_of_structs_of_arrays(on_backend):
+    def pairs(*values: float) -> Pairs:
+        made = Pairs()
+        for part, value in zip((made.one, made.other), values, strict=True):
+            part.x, part.y = sim.array([value], dtype=f64), sim.zeros(1, dtype=f64)
+        return made
+
+    for values in (1.0, 2.0), (3.0, 4.0):  # the second time the arguments are known
+        given = pairs(*values)
+        sim.launch(crosswise, 1, inputs=[given])
+        assert given.one.y.numpy() == values[1] and given.other.y.numpy() == values[0]
+    held = sim.array([5.0, 6.0], dtype=f64)
+    given.other.x = held[sim.array([1], dtype=sim.int32)]  # another form of argument is another specialisation
+    sim.launch(crosswise, 1, inputs=[given])
+    assert given.one.y.numpy() == 6.0
+
+
 @sim.kernel
 def optional(x: sim.array[f64], offset: sim.array[f64], use: bool, y: sim.array[f64]):
     i = sim.tid()
