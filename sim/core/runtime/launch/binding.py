@@ -167,8 +167,8 @@ _LARGEST_EXTENT = 2**31
 def fitted(spec: Specialisation, dims: tuple[int, ...], device: Device) -> tuple[Specialisation, tuple[int, ...]]:
     """The specialisation for a launch of these dimensions, with an extent for each index that it asks for.
 
-    As in Warp, a kernel that asks for fewer indices than there are dimensions gets the first ones, once for each thread,
-    and extents that are not given are 1.  Raises LaunchError.
+    As in Warp, a kernel that asks for fewer indices than there are dimensions gets the first ones, once for each
+    thread, and extents that are not given are 1.  Raises LaunchError.
     """
     if len(dims) > spec.dims:
         spec = spec.kernel.in_launches_of(len(dims)).specialise(spec.types)
@@ -194,7 +194,7 @@ def check_dims(spec: Specialisation, dims: tuple[int, ...], device: Device) -> N
 def _check_missing(spec: Specialisation, flat: FlatArguments) -> None:
     """Raises LaunchError where every thread would read or write an array that is None: there is no memory.
 
-    What a kernel does with it under a condition is its own; with `set_check_bounds(True)` that is an error, with its line.
+    Under a condition a kernel may name it; with `set_check_bounds(True)` using it there is an error with its line.
     """
     missing = {p: p.name for p, value in zip(spec.func.params, flat, strict=False) if value is None}
     if not missing:
@@ -203,8 +203,8 @@ def _check_missing(spec: Specialisation, flat: FlatArguments) -> None:
         if op.row.memory and op.operands[0] in missing:
             place = f", {op.span}" if op.span else ""
             raise LaunchError(
-                f"argument '{missing[op.operands[0]]}' of kernel '{spec.kernel.name}' is None, and every thread uses its"
-                f" elements{place}; pass an array"
+                f"argument '{missing[op.operands[0]]}' of kernel '{spec.kernel.name}' is None, and every thread uses"
+                f" its elements{place}; pass an array"
             )
 
 

@@ -83,7 +83,8 @@ def visits(n: sim.array2d[float], x: sim.array[float], y: sim.array[float]):
 
 
 @pytest.mark.parametrize(
-    ("dim", "visited"), [(4, [[1, 0]] * 4), ((2, 2, 3), [[3, 3], [3, 3], [0, 0], [0, 0]]), ((), [[1, 0]] + [[0, 0]] * 3)]
+    ("dim", "visited"),
+    [(4, [[1, 0]] * 4), ((2, 2, 3), [[3, 3], [3, 3], [0, 0], [0, 0]]), ((), [[1, 0]] + [[0, 0]] * 3)],
 )
 def test_extents_that_are_not_given_are_one_and_further_ones_are_passed_over(dim, visited):
     n, y = sim.zeros((4, 2)), sim.zeros(1, requires_grad=True)

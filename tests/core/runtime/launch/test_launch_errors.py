@@ -196,7 +196,8 @@ ADJOINT_ROWS = [
      "the adjoint of 'scale' of kernel 'square' is given, but 'scale' is a float64"),
     (doubles, lambda: [None, None, doubles()], list, "adj_inputs has 3 entries, inputs has 2"),
     (doubles, list, lambda: [doubles(), doubles()], "adj_outputs has 2 entries, outputs has 1"),
-    (lambda: None, lambda: [doubles()], list, "the adjoint of 'x' of kernel 'square' is given, but 'x' itself is None"),
+    (lambda: None, lambda: [doubles()], list,
+     "argument 'x' of kernel 'square' is None, and every thread uses its elements"),
 ]  # fmt: skip
 
 
