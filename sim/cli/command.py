@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -19,7 +21,9 @@ BAD_INPUT, BROKEN_PIPE = 2, 141
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line `argv` (default: that of the process); returns the exit status."""
+    """Runs the command line `argv` (default: that of the process, which ends with it); returns the exit status."""
+    if argv is None:
+        _spare_the_collector()
     options = make_parser().parse_args(argv)
     try:
         status = _do(options)
@@ -45,6 +49,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
+
+
+def _spare_the_collector() -> None:
+    """Python looks for garbage neither among what was imported, which stays, nor at the end of the process, whose
+    memory goes as a whole: it would search everything, for a quarter of the time that a small scene takes."""
+    gc.freeze()
+    atexit.register(gc.freeze)
 
 
 def _do(options: argparse.Namespace) -> int:

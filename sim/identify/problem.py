@@ -100,6 +100,8 @@ class Problem:
     def __post_init__(self) -> None:
         self.space = ParameterSpace({p.name: p.transform for p in self.sought}, {p.name: p.start for p in self.sought})
         self.method = self.method.chosen(self.terms, sum(p.reach for p in self.sought))
+        if any(target.estimated for e in self.experiments for target in e.targets.values()):
+            self.method = replace(self.method, objective="likelihood")
         self._remembered: _Memory | None = None
         self._told_of_chaos = False
 

@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,10 @@ import numpy as np
 
 from sim.core.runtime.ambient.profile import Profile, profile
 from sim.identify.assess.aligned import alignment_note, alignment_row, as_people_see
-from sim.identify.assess.misfit import Misfit, misfits
+from sim.identify.assess.misfit import Misfit, misfits, noise_notes
 from sim.identify.assess.uncertainty import Uncertainty, estimate
 from sim.identify.data.expectations import check_all
-from sim.identify.data.experiments import Experiment, Simulation
+from sim.identify.data.experiments import Experiment, NothingRecorded, Simulation
 from sim.identify.evaluate.evaluator import ContactLook
 from sim.identify.losses.jacobian import Linearised, linearise
 from sim.identify.numerics.numerical_error import NumericalError, cannot, estimate_shifts
@@ -116,6 +116,7 @@ def run_problem(
     """
     watcher = watcher or Watcher()
     begun = time.perf_counter()
+    problem = _without_planned(problem, search)
     wanted = problem.method.limit if iterations is None else iterations
     folder, state = _open(problem, out, resume)
     if state is not None:
@@ -133,6 +134,16 @@ def run_problem(
         return run.broken(error)
     watcher.end()
     return run.finish(before, found)
+
+
+def _without_planned(problem: Problem, search: bool) -> Problem:
+    """Nothing is compared with takes that are only planned.  Raises NothingRecorded where a search should fit one."""
+    for e in problem.fitted if problem.sought and search else ():
+        if e.planned:
+            raise NothingRecorded(e.name)
+    if not any(e.planned for e in problem.experiments):
+        return problem
+    return replace(problem, experiments=[replace(e, targets={}) if e.planned else e for e in problem.experiments])
 
 
 @dataclass(eq=False)
@@ -194,6 +205,8 @@ class _RunInProgress:
         for simulation in best.values():
             if note := alignment_note(problem, simulation, uncertainty):
                 self.note(note)
+        for note in noise_notes(misfit):
+            self.note(note)
         contacts = self.contacts(x)
         if found is not None and after is not None:
             for note in notes_on(problem, found, uncertainty, misfit, self.limit, str(self.folder.path)):
@@ -225,7 +238,7 @@ class _RunInProgress:
                 f"time in kernels, {self.profile.seconds:.2f} s of {self.profile.wall:.2f} s: {', '.join(most)}"
             )
         if description.report:
-            placed, before, after = as_people_see(problem, before, after)
+            placed, before, after = as_people_see(problem, before, after, misfit)
             page = report_data(placed, result, before, after, self.folder.read_log(), self.notes, misfit, x, contacts)
             write_report(self.folder.file(REPORT), page)
         self.folder.write_json(RESULT, result)

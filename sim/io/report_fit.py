@@ -32,7 +32,7 @@ class ResidualRow:
         experiment, markers: their names.
         use: `fit` or `predict`.
         rms: root mean square of all [m].
-        in_noise: the same in units of what the stated noise alone would leave.
+        in_noise: the same in units of what the stated noise alone would leave; None: the noise was estimated from it.
         by_marker: (markers,) root mean square of each [m]; nan: never seen.
         noise_level: what the stated noise alone would leave [m].
         note: what is compared, where it is not the position.
@@ -43,7 +43,7 @@ class ResidualRow:
     markers: str
     use: str
     rms: float
-    in_noise: float
+    in_noise: float | None
     by_marker: np.ndarray
     noise_level: float
     note: str = ""
@@ -120,7 +120,7 @@ def residual_section(rows: Sequence[ResidualRow], first_chart: int, chart_count:
                 escape(row.use),
                 escape(row.markers),
                 _millimetres(row.rms),
-                format_number(row.in_noise, 3),
+                "estimated" if row.in_noise is None else format_number(row.in_noise, 3),
                 f"{_millimetres(float(row.by_marker[worst]))} (no. {worst})",
                 _bars(row),
                 escape(row.over_time),

@@ -79,6 +79,7 @@ class Model:
         self._derivations, self._check_start = list(derivations), check_start
         self._recorded: Bookmark | None = None  # on a tape: derived data is recorded before it
         self._captured: weakref.ref[Graph] | None = None  # the graph in which derived data was captured last
+        self._left: list[tuple[int, int]] | None = None  # the content of derived data after the last `renew`
         self.held = False
         """Does derived data stay as it is?"""
         self._narrowed = 0  # open blocks of `gradients_of`
@@ -187,13 +188,30 @@ class Model:
         for derivation in self._derivations:
             # In order, each checked when its turn comes: a derivation may depend on the result of an earlier one.
             if everything or derivation.due():
-                self._recorded = None  # until all is done: what breaks off here is due again, on the same tape too
+                # until all is done: what breaks off here is due again, on the same tape too
+                self._recorded = self._left = None
                 derivation.run()
                 ran = True
         if ran:
             self._recorded = None if tape is None else tape.bookmark()
         if graph is not None:
             self._captured = weakref.ref(graph)
+
+    def renew(self) -> None:
+        """Before many steps: as `refresh`, and all of it where others have written to derived data since; all of it on
+        an open tape, in forward mode and in a graph too, which take up what these steps begin with."""
+        if self.held:
+            return
+        alone = recording.current() is None and observers.current() is None and capturing() is None
+        self.refresh(force=not alone or self._left is None or self._left != self._derived_content())
+        self._left = self._derived_content()
+
+    def _derived_content(self) -> list[tuple[int, int]] | None:
+        """Stands for what derived data holds: equal again only if nobody has written there; None: others may."""
+        buffers = [a.buffer for derivation in self._derivations for a in derivation.outputs]
+        if any([buffer.shared for buffer in buffers]):  # all are asked: it raises the epoch of those that were
+            return None
+        return [(buffer.version, buffer.epoch) for buffer in buffers]
 
     def check_start(self) -> None:
         """Looks at where everything begins, with material values as they are.

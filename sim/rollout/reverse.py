@@ -44,7 +44,8 @@ class ReversibleRun(Protocol):
 class ReverseSweep:
     """One way back through a rollout.
 
-    kept: checkpoints by step.  at_end: gradients of the state where what is left ends; of_frames: of the frames.
+    kept: checkpoints by step.  at_end: gradients of the state where what is left ends, wherever they lie: those of the
+    first state of the segment that it went through last.  of_frames: of the frames.
     """
 
     of: ReversibleRun
@@ -100,10 +101,9 @@ class ReverseSweep:
         segment = self.w.segment(count)
         if not segment.holds(self.of, first):
             segment = self.of.run_segment(self.w, self.kept[first], first, count, frames=False)
-        for state in segment.states:
-            for a in state.differentiable:
-                _forget(a)
         self._seed(segment, multipliers or [])
+        for a in segment.states[1 - count % 2].differentiable:
+            _forget(a)
 
         def arrive(step: int, state: State) -> None:
             gradients, frame = [_gradient(a) for a in state.positions], plan.frame_after(step)
@@ -116,15 +116,15 @@ class ReverseSweep:
         if plan.frame_every > LONGEST:  # where the graphs of steps are joined
             stops |= {*range(first + LONGEST - 1, first + count, LONGEST)}
         segment.back({step - first: partial(arrive, step) for step in stops}, lambda step: plan.name(first + step))
-        for a, values in zip(segment.states[0].differentiable, self.at_end, strict=True):
-            values.device.copy(values, _gradient(a))
-            _forget(a)
+        self.at_end = [_gradient(a) for a in segment.states[0].differentiable]
         self.meter.look(first, self.at_end[: len(self.of_frames)])
 
     def _seed(self, segment: Segment, multipliers: list[array]) -> None:
         """The gradients with which the way back through a segment begins."""
         for target, values in zip(segment.states[segment.count % 2].differentiable, self.at_end, strict=True):
-            target.device.copy(_gradient(target), values)
+            gradient = _gradient(target)
+            if gradient is not values:
+                target.device.copy(gradient, values)
         for shown, batch in zip(multipliers, self.w.solver.batches, strict=False):
             if shown.requires_grad and batch.multiplier.requires_grad:
                 shown.device.copy(_gradient(batch.multiplier), _take(shown))

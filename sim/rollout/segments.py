@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from sim.core.runtime.arrays.array import array, clone
+from sim.core.runtime.arrays.array import array
 from sim.core.runtime.devices.graph import Graph, capture, joined
-from sim.core.runtime.memory.buffer import Buffer
+from sim.core.runtime.memory.buffer import Buffer, Strided
 from sim.core.runtime.tape.memory_report import Remembered
 from sim.core.runtime.tape.probes import passing, watched
 from sim.core.runtime.tape.tape import Tape
@@ -38,22 +38,23 @@ def detects(step: int, every: int) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """A state from which steps can run again, as copies of its arrays."""
+    """A state of a workspace from which steps can run again: copies of its arrays, the clock last."""
 
-    moving: list[array]
-    clock: array
+    parts: list[Strided]
 
     @classmethod
     def of(cls, state: State) -> Checkpoint:
-        return cls([clone(a, requires_grad=False) for a in state.moving], clone(state.clock, requires_grad=False))
+        return cls([a.device.duplicate(a) for a in (*state.moving, state.clock)])
 
     def restore(self, state: State) -> None:
-        for target, values in zip([*state.moving, state.clock], [*self.moving, self.clock], strict=True):
-            target.assign(values)
+        """Into a state that nobody else knows of: no tape, no graph and no watcher has to hear of the write."""
+        for target, values in zip((*state.moving, state.clock), self.parts, strict=True):
+            target.device.copy(target, values)
+            target.buffer.version += 1
 
     @property
     def nbytes(self) -> int:
-        return sum(values.nbytes for values in self.moving) + self.clock.nbytes
+        return sum(values.nbytes for values in self.parts)
 
 
 @dataclass(eq=False)

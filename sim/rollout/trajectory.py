@@ -80,6 +80,7 @@ class Plan:
     """The steps of one rollout: from the arrays that the start and the control have now.
 
     What the user puts in their place later is no part of it, so that the reverse sweep takes the same steps.
+    used: arrays beside the state that the steps read.
     """
 
     solver: Solver
@@ -88,8 +89,10 @@ class Plan:
     dt: float
     control: Control | None
     frame_every: int
+    used: list[array] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.used = self.solver.inputs
         self.start, self.control = self.start.bound(), copy.copy(self.control)
         history = self.start.history
         self.start.history = {f.name: history[f.name] for f in self.solver.history if f.name in history}
@@ -100,7 +103,7 @@ class Plan:
     def inputs(self) -> list[array]:
         """Arrays of the user's that the steps read."""
         given = [a for a in vars(self.control).values() if isinstance(a, array)] if self.control is not None else []
-        return [*self.start.moving, self.start.clock, *self.start.forces, *given, *self.solver.inputs]
+        return [*self.start.moving, self.start.clock, *self.start.forces, *given, *self.used]
 
     def result(self) -> Trajectory:
         model = self.solver.model

@@ -168,7 +168,7 @@ def pool_of(plan: Plan) -> WorkspacePool:
     """The pool for the steps of a rollout: one that there is, or new."""
     solver, control, forced = plan.solver, plan.control, any(a.requires_grad for a in plan.start.forces)
     fields = list(vars(control).items()) if control is not None else []
-    used = solver.inputs
+    used = plan.used
     key = (
         plan.dt,
         forced,

@@ -292,7 +292,7 @@ class Solver:
     def begin(self) -> None:
         """Before many steps at once: settings and derived data are brought up to date, also on an open tape."""
         self._ready()
-        self.model.refresh(force=True)
+        self.model.renew()
 
     @entry_point
     def step(

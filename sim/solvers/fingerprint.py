@@ -9,6 +9,8 @@ import numpy as np
 
 from sim.core.runtime.arrays.array import array
 
+_BY_VALUE = frozenset((bool, int, float, str, type(None)))
+
 
 def fingerprint(value: Any) -> Hashable:
     """Whether an attribute is what it was: numbers, text, containers by value, arrays by memory, else by identity.
@@ -17,15 +19,18 @@ def fingerprint(value: Any) -> Hashable:
     """
     if isinstance(value, array):
         return id(value.buffer), value.ptr, value.shape, value.strides, value.requires_grad
-    if type(value) in (list, tuple):
-        return type(value), tuple(map(fingerprint, value))
-    if type(value) is dict:
-        return dict, tuple((fingerprint(key), fingerprint(x)) for key, x in value.items())
-    if type(value) is set:
+    kind = type(value)
+    if kind in _BY_VALUE:
+        return value
+    if kind is list or kind is tuple:
+        return kind, tuple(map(fingerprint, value))
+    if kind is dict:
+        return dict, tuple(map(fingerprint, value)), tuple(map(fingerprint, value.values()))
+    if kind is set:
         return set, frozenset(map(fingerprint, value))
-    if type(value) is np.ndarray and value.dtype != object:
+    if kind is np.ndarray and value.dtype != object:
         return value.dtype.str, value.shape, value.tobytes()
-    return value if value is None or isinstance(value, (bool, int, float, str)) else id(value)
+    return value if isinstance(value, (int, float, str)) else id(value)
 
 
 def copy_containers(value: Any) -> Any:

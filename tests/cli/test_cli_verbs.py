@@ -180,3 +180,15 @@ def test_every_verb_is_said_once(capsys):
             make_parser().parse_args([verb.name, "--help"])
         shown = capsys.readouterr().out
         assert verb.help in " ".join(shown.split()) and ("SCENE" in shown) == verb.takes_scene and "--json" in shown
+
+
+def test_only_a_process_of_its_own_spares_the_collector():
+    """What calls `main` with arguments goes on after it, and collects its garbage as before."""
+    code = (
+        "import gc, sys; from sim.cli import main\n"
+        "sys.argv = ['simopt', '--quiet', 'schema']\n"
+        "main(sys.argv[1:]); given = gc.get_freeze_count()\n"
+        "main(); print(given, gc.get_freeze_count() > 10_000)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0", "True"]

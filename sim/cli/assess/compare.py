@@ -77,7 +77,10 @@ def _cell(row: Mapping[str, Any] | None) -> str:
 
 def _misfit(result: Mapping[str, Any], name: str) -> str:
     row = result["experiments"].get(name, {})
-    parts = [f"{r['in_noise']:.3g}" for r in row.get("residuals", {}).values()]
+    parts = [
+        f"{1e3 * r['noise']['typical']:.3g} mm, estimated" if r["in_noise"] is None else f"{r['in_noise']:.3g}"
+        for r in row.get("residuals", {}).values()
+    ]
     return f"{', '.join(parts)} ({row['use']})" if parts else "-"
 
 

@@ -141,7 +141,7 @@ def describe(problem: Problem) -> dict[str, Any]:
         "constraints": {name: {"count": s.count, "colors": s.color_count} for name, s in model.constraint_sets.items()},
         "experiments": {e.name: {
             "frames": e.schedule.frames, "steps": e.schedule.steps, "dt": e.schedule.dt,
-            "unseen": sum(int((~t.seen).sum()) for t in e.targets.values()),
+            "unseen": sum(int((~t.seen).sum()) for t in e.targets.values() if not t.planned),
         } for e in problem.experiments},
         "parameters": {p.name: {"start": p.start, "unit": p.unit, "bounds": p.bounds} for p in problem.sought},
         "recordings": dict(problem.description.recordings),

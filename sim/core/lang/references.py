@@ -29,6 +29,8 @@ class Reference(Type):
 class IndexedArrayType(ArrayType):
     """What a kernel declares for an array of which it sees chosen elements, or for a whole one."""
 
+    indexed = True
+
     def __init__(self, dtype: Type | None, ndim: int) -> None:
         super().__init__(dtype, ndim)
         self.name = f"indexed{self.name}"

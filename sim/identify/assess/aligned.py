@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from sim.identify.assess.misfit import Misfit
 from sim.identify.assess.uncertainty import Uncertainty, noise_matrix, residual_matrix
 from sim.identify.data.experiments import Simulation
 from sim.identify.data.registration import Alignment
@@ -90,11 +91,19 @@ def _errors(inner: InnerProblem, found: Alignment) -> np.ndarray:
 
 
 def as_people_see(
-    problem: Problem, before: Mapping[str, Simulation], after: Mapping[str, Simulation] | None
+    problem: Problem,
+    before: Mapping[str, Simulation],
+    after: Mapping[str, Simulation] | None,
+    misfit: Sequence[Misfit] = (),
 ) -> tuple[Problem, dict[str, Simulation], dict[str, Simulation] | None]:
-    """Problem and simulations with recordings in clock and frame of the last simulations."""
+    """Problem and simulations with recordings in clock and frame of the last simulations, and with the noise that the
+    misfit says."""
     last = before if after is None else after
     placed = {name: problem.placed(simulation) for name, simulation in last.items()}
+    for m in (m for m in misfit if m.estimated is not None and m.experiment in placed):
+        e = placed[m.experiment]
+        known = replace(e.targets[m.markers], noise=m.deviations, estimated="")
+        placed[m.experiment] = replace(e, targets={**e.targets, m.markers: known})
     experiments = [placed.get(e.name, e) for e in problem.experiments]
     shown = [
         None if some is None else {name: replace(s, experiment=placed[name]) for name, s in some.items()}

@@ -9,15 +9,17 @@ rollout.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sim.identify.assess.uncertainty import coordinate_names, inverse_among
+from sim.identify.data.experiments import Experiment
+from sim.identify.data.registration import Alignment
 from sim.identify.losses.jacobian import linearise
 from sim.identify.losses.residuals import Residuals
-from sim.identify.losses.terms.base import TrajectoryTerm
+from sim.identify.losses.terms.base import Term, TrajectoryTerm
 from sim.identify.problem import Problem
 
 Source = tuple[str, str, int]
@@ -63,10 +65,9 @@ def design(problem: Problem, x: np.ndarray | None = None) -> Design:
     if any(not term.has_residuals for term in problem.terms):
         raise ValueError("a term of the loss has no residuals")
     fitted = {e.name for e in problem.fitted}
-    everything = replace(
-        problem, experiments=[replace(e, fit=True) if e.targets else e for e in problem.experiments],
-        terms=[replace(term, experiments=None) if isinstance(term, TrajectoryTerm) else term for term in problem.terms],
-    )  # fmt: skip
+    takes = [replace(_as_stated(e), fit=True) if e.targets else e for e in problem.experiments]
+    everything = replace(problem, experiments=takes, terms=_of_all(problem.terms, takes))
+    everything = replace(everything, experiments=_recorded(everything, x))
     found = linearise(everything, x)
     pieces: dict[Source, np.ndarray] = {}
     prior = np.zeros((x.size, x.size))
@@ -92,11 +93,45 @@ def design(problem: Problem, x: np.ndarray | None = None) -> Design:
     return Design(coordinate_names(problem), errors, another, without)
 
 
+def _of_all(terms: Sequence[Term], experiments: Sequence[Experiment]) -> list[Term]:
+    """Terms that count every experiment in which they find something."""
+    out: list[Term] = []
+    for term in terms:
+        if isinstance(term, TrajectoryTerm):
+            names = tuple(e.name for e in experiments if e.fit and term.is_defined_for(e))
+            out += [replace(term, experiments=names)] if names else []
+        else:
+            out.append(term)
+    return out
+
+
+def _recorded(problem: Problem, x: np.ndarray) -> list[Experiment]:
+    """Experiments with what would be seen of those that are only planned."""
+    out = {e.name: e for e in problem.experiments}
+    for name, simulation in problem.simulate(x, [e for e in problem.experiments if e.planned]).items():
+        e = simulation.experiment
+        seen = {
+            markers: replace(
+                target,
+                positions=np.where(target.seen[..., None], problem.seen_by(simulation, markers, Alignment()), np.nan),
+                planned=False,
+            )
+            for markers, target in e.targets.items()
+        }
+        out[name] = replace(e, targets=seen)
+    return list(out.values())
+
+
+def _as_stated(e: Experiment) -> Experiment:
+    """With the noise that is guessed where it is to be estimated: at coordinates that are not found, what is estimated
+    is the misfit."""
+    return replace(e, targets={name: replace(target, estimated="") for name, target in e.targets.items()})
+
+
 def _information(part: Residuals, jacobian: np.ndarray, m: int) -> np.ndarray:
     """J' J of one marker, over the noise of single residuals; a shared first frame counts as noise of each."""
     used = part.weight[:, m] > 0
-    own = part.observation_noise**2 * (1 + (part.reference[:, m] >= 0))
-    J = jacobian[used, m] / np.sqrt(own[used])[:, None, None]
+    J = jacobian[used, m] / np.sqrt(part.own_variance[used, m])[:, None, None]
     return np.einsum("fai,faj->ij", J, J)
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from sim.identify.assess.likelihood import least_loss
-from sim.identify.assess.misfit import misfits
+from sim.identify.assess.misfit import Misfit, given_up, misfits
 from sim.identify.problem import Problem
 
 WORSE = 1.25
@@ -30,9 +30,10 @@ class Fold:
 
 @dataclass(frozen=True, eq=False)
 class Folds:
-    """All takes, each left out once."""
+    """All takes, each left out once.  notes: what else to know."""
 
     folds: tuple[Fold, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def predicted(self) -> float:
@@ -53,6 +54,8 @@ class Folds:
             return f"{text}; somewhere the simulation breaks down"
         if ratio > WORSE:
             return f"{text}: what is found belongs to the takes it was found from as much as to the material"
+        if self.notes:
+            return f"{text}; {'; '.join(self.notes)}"
         return f"{text}: what is found carries over"
 
 
@@ -73,25 +76,35 @@ def cross_validate(
     if any(not term.has_residuals for term in problem.terms):
         raise ValueError("a term of the loss has no residuals")
     with problem.remembering():
-        whole = dict(_rms(problem, x))
+        found = misfits(problem, problem.simulate(x, [e for e in problem.experiments if e.targets]))
+        noise = {(m.experiment, m.markers): _noise_of(found, m) for m in found}
+        whole = dict(_rms(found, noise))
     folds = []
     for k, left_out in enumerate(takes):
         others = [replace(e, fit=e.fit and e.name != left_out.name) for e in problem.experiments]
         trial = replace(problem, experiments=others)
         try:
             there = least_loss(trial, x)
-            predicted = dict(_rms(trial, there))[left_out.name]
+            simulated = trial.simulate(there, [e for e in trial.experiments if e.name == left_out.name])
+            predicted = dict(_rms(misfits(trial, simulated), noise))[left_out.name]
         except FloatingPointError:
             there, predicted = np.full(x.shape, np.nan), math.nan
         folds.append(Fold(left_out.name, problem.physical(there), predicted, whole[left_out.name]))
         progress(k + 1, len(takes))
-    return Folds(tuple(folds))
+    return Folds(tuple(folds), tuple(given_up(found)))
 
 
-def _rms(problem: Problem, x: np.ndarray) -> Iterator[tuple[str, float]]:
-    """Experiment -> rms of its residuals in units of what the stated noise leaves."""
-    wanted = [e for e in problem.experiments if e.targets]
-    found = misfits(problem, problem.simulate(x, wanted))
-    for e in wanted:
-        own = [m for m in found if m.experiment == e.name]
-        yield e.name, math.sqrt(sum(m.numbers * m.in_noise**2 for m in own) / sum(m.numbers for m in own))
+def _noise_of(found: Sequence[Misfit], m: Misfit) -> float:
+    """Of what is compared, one coordinate [m]: as it is stated, or the least that was estimated of these markers in any
+    take, for what the model misses of a take is in its own."""
+    if m.estimated is None:
+        return m.noise
+    return min(other.noise for other in found if other.markers == m.markers and other.estimated is not None)
+
+
+def _rms(found: Sequence[Misfit], noise: Mapping[tuple[str, str], float]) -> Iterator[tuple[str, float]]:
+    """Experiment -> rms of its residuals in units of what noise alone leaves: of markers of experiments, as it is
+    stated or was estimated from all takes."""
+    for name in dict.fromkeys(m.experiment for m in found):
+        own = [(m, m.rms / (math.sqrt(3.0) * noise[name, m.markers])) for m in found if m.experiment == name]
+        yield name, math.sqrt(sum(m.numbers * over**2 for m, over in own) / sum(m.numbers for m, _ in own))

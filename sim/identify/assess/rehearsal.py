@@ -91,9 +91,10 @@ def rehearse(
 ) -> Rehearsal:
     """Fit `takes` recordings that the problem makes at coordinates `truth` (n,) (default: its start).
 
-    Recordings show the markers in the frames in which those of the problem do, with independent normal noise of their
-    standard deviation, and lie in time and space as `lying` draws it.  Every fit begins at `begin` (n,) (default: the
-    truth, where what is found is the optimum nearby; whether a search gets there from afar is another question).
+    Recordings show the markers in the frames in which those of the problem do, or would, where they are only planned,
+    with independent normal noise of their standard deviation (the guess, where it is estimated), and lie in time and
+    space as `lying` draws it.  Every fit begins at `begin` (n,) (default: the truth, where what is found is the optimum
+    nearby; whether a search gets there from afar is another question).
     Raises ValueError where nothing is compared with recordings, or the simulation breaks down at the truth.
     """
     x = problem.start if truth is None else np.asarray(truth, np.float64)
@@ -134,7 +135,7 @@ def _recorded(problem: Problem, simulation: Simulation, rng: np.random.Generator
         start = problem.markers[name].at(simulation.start)
         seen = np.where(np.isfinite(target.positions), places + noise[1:], np.nan)
         first = None if target.start is None else np.where(np.isfinite(target.start), start + noise[0], np.nan)
-        out[name] = replace(target, positions=seen, start=first)
+        out[name] = replace(target, positions=seen, start=first, planned=False)
     return replace(e, targets=out)
 
 

@@ -157,10 +157,8 @@ def noise_matrix(part: Residuals, jacobian: np.ndarray) -> tuple[np.ndarray, flo
     y = part.weight[..., None, None] * jacobian
     seen = part.of_observations(y)
     kept = _kept(part.huber)
-    # The variance of each residual; of a difference of two observations the sum of theirs.
-    own = part.observation_noise**2 * (1 + (part.reference >= 0))
     return kept * np.einsum("fmai,fmaj->ij", seen, seen), (
-        kept * part.values.shape[2] * float(np.sum(part.weight * own)) if part.markers else 0.0
+        kept * part.values.shape[2] * float(np.sum(part.weight * part.own_variance)) if part.markers else 0.0
     )
 
 

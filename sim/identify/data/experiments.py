@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sim.core.lang.errors import SimError
 from sim.identify.data.angles import AngleTarget
 from sim.identify.data.registration import Registration
 
@@ -98,11 +99,17 @@ class Target:
     positions: (frames, markers, 3) float64 [m]; NaN in all three components where a marker was not seen.
     noise: standard deviation [m] of one coordinate, of each axis (3,), or of each marker and axis (markers, 3).
     start: (markers, 3), where they were at t = 0, NaN if not seen then.
+    estimated: whose noise is found with the parameters, `noise` being a guess: "all" (one number), "axes" or "markers"
+    (one for each); "": it is known.
+    planned: nothing was recorded yet; positions say which markers would be seen when, and lie where they are at the
+    start.
     """
 
     positions: np.ndarray
     noise: float | np.ndarray
     start: np.ndarray | None = None
+    estimated: str = ""
+    planned: bool = False
 
     @property
     def seen(self) -> np.ndarray:
@@ -119,6 +126,17 @@ class Target:
     def typical_noise(self) -> float:
         """Root mean square of all of them [m]."""
         return float(np.sqrt(np.mean(self.deviations**2)))
+
+
+class NothingRecorded(SimError, ValueError):
+    """A take that is only planned cannot be compared with anything."""
+
+    def __init__(self, experiment: str) -> None:
+        super().__init__(
+            f"experiments.{experiment}.target: the take is only `planned`: nothing is there to fit or to compare with\n"
+            "  `simopt rehearse` and `simopt design` say what it would tell, `simopt run --simulate` what happens in"
+            " it; else make it `use: predict`, or give its `file`"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +157,11 @@ class Experiment:
     angles: Mapping[str, AngleTarget] = field(default_factory=dict)
     registration: Registration | None = None
     relaxed: bool = False
+
+    @property
+    def planned(self) -> bool:
+        """Whether nothing of it has been recorded yet."""
+        return any(target.planned for target in self.targets.values())
 
     def recorded_frames_at(self, at: str | tuple[float, float]) -> np.ndarray:
         """Numbers (k,) of the frames of targets that count: "all", the "last" of the simulation if it is among them, or

@@ -10,7 +10,7 @@ the joint fit (variable projection: G. Golub, V. Pereyra, 1973).
 # mypy: ignore-errors
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -30,6 +30,8 @@ MOST = 30
 """Steps of the inner problem."""
 DONE = 1e-20
 """Of the loss, which is 1 at the noise: what a step may still promise."""
+STEADY = 1e-9
+"""Relative change of estimated noise at which it and the alignment are found."""
 FLAT = 1e-10
 """Eigenvalues, relative to the largest of a matrix scaled to a diagonal of one, of directions that nothing depends on:
 the turn of markers on a line, the shift of displacements."""
@@ -53,22 +55,38 @@ class InnerProblem:
         return [part.of_places(seen) for (part, _), (seen, _) in zip(self.parts, self.seen(found), strict=True)]
 
     def jacobians(self, found: Alignment) -> list[np.ndarray]:
-        """d residuals / d (time, a turn further, shift): (k, markers, 3, 7) of each part."""
+        """d residuals / d (time, a turn further, shift): (k, markers, 3, 7) of each part, its noise being as it is."""
         rotation, out = found.rotation, []
-        for (part, _), (seen, velocity) in zip(self.parts, self.seen(found), strict=True):
+        for (part, _), (seen, velocity), own in zip(self.parts, self.seen(found), self.residuals(found), strict=True):
             local = seen - self.registration.pivot
             columns = [velocity]
             columns += [np.cross(local, axis) for axis in np.eye(3)]
             columns += [np.broadcast_to(-rotation[i], seen.shape) for i in range(3)]
             used = part.weight.numpy()[..., None] > 0
-            out.append(np.stack([np.where(used, part.difference(c) / part.noise, 0.0) for c in columns], axis=-1))
+            out.append(np.stack([np.where(used, part.difference(c) / own.noise, 0.0) for c in columns], axis=-1))
         return out
 
     def solve(self) -> Alignment:
-        """The best one: of the clock by steps from the best of all frames, of the axes in closed form."""
+        """The best one: of the clock by steps from the best of all frames, of the axes in closed form.
+
+        Noise that is estimated is found in turns with it, until it stays."""
         reach, fps = self.registration.time, self.schedule.fps
         whole = int(reach * fps + 1e-6)  # an oscillation fits itself a period later as well
         found = min((self._framed(k / fps) for k in range(-whole, whole + 1)), key=self.loss)
+        if not any(part.estimated for part, _ in self.parts):
+            return self._improved(found)
+        noise: np.ndarray | None = None
+        for _ in range(MOST):
+            fixed = self._at_noise_of(found)
+            before, noise = noise, np.concatenate([np.ravel(part.noise) for part, _ in fixed.parts])
+            if before is not None and np.allclose(noise, before, rtol=STEADY, atol=0.0):
+                break
+            found = fixed._improved(fixed._framed(found.time) if fixed._closed else found)
+        return found
+
+    def _improved(self, found: Alignment) -> Alignment:
+        """By steps from one nearby, the noise being known."""
+        reach = self.registration.time
         if not self._closed:
             return self._descend(found)
         before: tuple[float, float] | None = None
@@ -88,6 +106,11 @@ class InnerProblem:
         return sum(weight * r.loss for (_, weight), r in zip(self.parts, self.residuals(found), strict=True))
 
     # ------------------------------------------------------------------------------------------ inside
+    def _at_noise_of(self, found: Alignment) -> "InnerProblem":
+        """The problem as if the noise that is found there were known."""
+        fixed = [part.at_noise_of(seen) for (part, _), (seen, _) in zip(self.parts, self.seen(found), strict=True)]
+        return replace(self, parts=[(part, weight) for part, (_, weight) in zip(fixed, self.parts, strict=True)])
+
     @property
     def _closed(self) -> bool:
         """Whether the frame has a closed form: all residuals count as squares, alike along all axes."""

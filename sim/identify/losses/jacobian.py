@@ -105,7 +105,7 @@ def linearise(
         step = moved[i] - x[i]  # as it was rounded
         there = {**base, **problem.simulate(moved, [e for e in wanted if problem.reaches(i, e)])}
         for jacobian, part, other in zip(jacobians, residuals, problem.residuals(moved, there), strict=True):
-            jacobian[..., i] = (other.values - part.values) / step
+            jacobian[..., i] = (other.in_units_of(part).values - part.values) / step
         for name, value in numbers(there).items() if numbers is not None else ():
             slopes[name][i] = (value - known[name]) / step
     return Linearised(x, residuals, jacobians, slopes)

@@ -19,6 +19,7 @@ class Residuals:
     that subtract one observation have its noise in common.  observation_noise: that of one observation, where that of a
     residual is 1.  noise: unit of the values [m], or units (markers, axes).  markers: name of the markers; empty for
     what is no recording (a prior, a goal).
+    offset: what noise that is estimated adds to the loss by its size; see `sim.identify.losses.noise`.
     """
 
     term: str
@@ -31,6 +32,7 @@ class Residuals:
     noise: float | np.ndarray = 1.0
     huber: float = math.inf
     observation_noise: float = 1.0
+    offset: float = 0.0
 
     @property
     def score(self) -> np.ndarray:
@@ -57,11 +59,23 @@ class Residuals:
         r = np.abs(self.values)
         if math.isfinite(self.huber):
             r = np.sqrt(np.where(r <= self.huber, r * r, self.huber * (2.0 * r - self.huber)))
-        return float(np.sum(self.weight[..., None] * r * r))
+        return float(np.sum(self.weight[..., None] * r * r)) + self.offset
+
+    @property
+    def own_variance(self) -> np.ndarray:
+        """Variance of each residual (frames, markers) by the noise: of a difference of two observations the sum of
+        theirs."""
+        return self.observation_noise**2 * (1.0 + (self.reference >= 0))
+
+    def in_units_of(self, other: Residuals) -> Residuals:
+        """The same over the noise of others, which may have been estimated at other parameters."""
+        if self.noise is other.noise:
+            return self
+        return replace(self, values=self.values * (np.asarray(self.noise) / other.noise), noise=other.noise)
 
     def times(self, factor: float) -> Residuals:
         """With another weight."""
-        return replace(self, weight=factor * self.weight)
+        return replace(self, weight=factor * self.weight, offset=factor * self.offset)
 
     def of_observations(self, y: np.ndarray) -> np.ndarray:
         """What residuals' coefficients y (frames, markers, axes, ...) are for the observations, of independent noise.

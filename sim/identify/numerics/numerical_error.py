@@ -274,7 +274,8 @@ def nearby_optimum(
     free = ~held_by_bounds(problem, found.x)
     low, high = problem.bounds
     jacobian = np.concatenate([j.reshape(-1, found.x.size) for j in found.jacobians])
-    x, r, weight = found.x, _flat(fine), np.concatenate([p.curvature.ravel() for p in found.residuals])
+    parts = found.residuals
+    x, r, weight = found.x, _flat(fine, parts), np.concatenate([p.curvature.ravel() for p in parts])
     for evaluations in range(1, EVALUATIONS + 1):
         inverse, _ = inverse_among(jacobian.T @ (weight[:, None] * jacobian), free)
         step = -inverse @ (jacobian.T @ (weight * r) + found.descent)
@@ -282,14 +283,14 @@ def nearby_optimum(
         x = x + step
         if np.max(np.abs(step)) < SMALL or evaluations == EVALUATIONS:
             break
-        new = _flat(finer.residuals(x, finer.simulate(x, finer.fitted)))
+        new = _flat(finer.residuals(x, finer.simulate(x, finer.fitted)), parts)
         jacobian += np.outer(new - r - jacobian @ step, step / (step @ step))
         r = new
     return x - found.x, evaluations
 
 
-def _flat(parts: Sequence[Residuals]) -> np.ndarray:
-    return np.concatenate([part.score.ravel() for part in parts])
+def _flat(parts: Sequence[Residuals], units: Sequence[Residuals]) -> np.ndarray:
+    return np.concatenate([part.in_units_of(unit).score.ravel() for part, unit in zip(parts, units, strict=True)])
 
 
 def share_text(share: float) -> str:
@@ -309,7 +310,7 @@ def linear_shift(problem: Problem, found: Linearised, fine: Sequence[Residuals])
     """dx (n,) from the residuals of another discretisation at the same x; 0 for what a bound holds."""
     slope = found.descent
     for part, other, jacobian in zip(found.residuals, fine, found.jacobians, strict=True):
-        slope += np.einsum("fmai,fm,fma->i", jacobian, part.weight, other.score)
+        slope += np.einsum("fmai,fm,fma->i", jacobian, part.weight, other.in_units_of(part).score)
     inverse, _ = inverse_among(found.matrix, ~held_by_bounds(problem, found.x))
     return -inverse @ slope
 
@@ -326,6 +327,6 @@ def _compared(base: Sequence[Residuals], fine: Sequence[Residuals]) -> float:
     total = count = 0.0
     for part, other in zip(base, fine, strict=True):
         used = (part.weight > 0)[..., None]
-        total += float(np.sum(used * (other.values - part.values) ** 2))
+        total += float(np.sum(used * (other.in_units_of(part).values - part.values) ** 2))
         count += 3.0 * float(used.sum())
     return float(np.sqrt(total / count)) if count else 0.0

@@ -176,7 +176,7 @@ def _unfinished(
 
 def _too_far(problem: Problem, found: Result, known: Uncertainty | None, misfit: Sequence[Misfit]) -> list[str]:
     """Residuals that are much larger than the noise: what may be the cause, and how to find out."""
-    fitted = [m.in_noise for m in misfit if any(e.name == m.experiment for e in problem.fitted)]
+    fitted = [m.in_noise for m in misfit if m.estimated is None and any(e.name == m.experiment for e in problem.fitted)]
     ratio = known.scatter if known is not None else max(fitted, default=0.0)
     if not ratio > LARGE:
         return []

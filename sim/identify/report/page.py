@@ -210,7 +210,8 @@ def _residuals(result: Mapping[str, Any], misfit: Sequence[Misfit]) -> list[Resi
         use, compared = result["experiments"][m.experiment]["use"], "" if m.compare == "position" else m.compare
         noise = np.sqrt(3.0) * m.noise
         words = m.colour.verdict if m.colour is not None else ""
-        rows.append(ResidualRow(m.experiment, m.markers, use, m.rms, m.in_noise, m.by_marker, noise, compared, words))
+        over = m.in_noise if m.estimated is None else None
+        rows.append(ResidualRow(m.experiment, m.markers, use, m.rms, over, m.by_marker, noise, compared, words))
     return rows
 
 

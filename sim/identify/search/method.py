@@ -26,7 +26,8 @@ class Method:
     """How to search.
 
     name: one of `MINIMIZERS`, or "default": see `chosen`.  iterations: at most so many steps on every horizon; None: as
-    the minimiser declares.  settings: of the minimiser, by name.  objective: "log" or "plain".  horizons: how far into
+    the minimiser declares.  settings: of the minimiser, by name.  objective: "log" or "plain", where noise is
+    estimated "likelihood".  horizons: how far into
     the recordings the search looks, one after the other, the last of them all the way.
     """
 

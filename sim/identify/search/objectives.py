@@ -62,12 +62,29 @@ class PlainObjective(Objective):
         return loss / self.reference, gradient / self.reference
 
 
-OBJECTIVES: dict[str, type[Objective]] = {"log": LogObjective, "plain": PlainObjective}
-"""The names that a scene may write."""
+@dataclass(frozen=True)
+class LikelihoodObjective(Objective):
+    """The loss as it is: where noise is estimated it is a logarithm already, and its size means nothing."""
+
+    name = "likelihood"
+
+    def __call__(self, loss: float, gradient: np.ndarray) -> tuple[float, np.ndarray]:
+        """Loss and gradient."""
+        return loss, gradient
+
+
+OBJECTIVES: dict[str, type[Objective]] = {
+    "log": LogObjective,
+    "plain": PlainObjective,
+    "likelihood": LikelihoodObjective,
+}
+"""By name; a scene may write the first two."""
 
 
 def make_objective(name: str, initial_loss: float) -> Objective:
     """The objective of a search that starts at this loss."""
+    if name == "likelihood":
+        return LikelihoodObjective(1.0)
     if name == "plain":
         return PlainObjective(abs(initial_loss) or 1.0)
     if name == "log":

@@ -23,11 +23,15 @@ from sim.identify.data.measures import MEASURE_SPECS, Measure
 from sim.io import Recording, load_recording
 from sim.io.recording import suggest
 from sim.model import Group, Model
+from sim.model.sites import point_positions
 from sim.scene.build.context import BuildContext
 from sim.scene.build.registration import make_registration, with_targets
 
 WHOLE = 1e-6
 """A duration may miss a whole number of frames by this part of a frame."""
+
+GUESSED_NOISE = 1e-3
+"""Of noise that is estimated where nobody gives a guess [m]."""
 
 MOST_FRAMES = 1_000_000
 """Frames are kept, and those of a longer experiment would not fit into memory."""
@@ -132,7 +136,9 @@ def make_experiments(context: BuildContext, model: Model | None, markers: dict[s
         if model is not None and "align" in entry.get("target", {}):
             registration = make_registration(context, name, schedule, model)
         lead, targets = 0 if registration is None else registration.lead, {}
-        if "target" in entry:
+        if "planned" in entry.get("target", {}):
+            targets = _planned(context, f"{path}.target", entry["target"], schedule, markers, lead, model)
+        elif "target" in entry:
             targets = _targets(context, f"{path}.target", entry["target"], schedule, markers, lead)
         angles = _angles(context, f"{path}.angles", entry["angles"], schedule) if "angles" in entry else {}
         if registration is not None and targets:
@@ -192,8 +198,7 @@ def _targets(
         context.problem(path, what, "add `markers: {name: [columns]}`")
         return {}
     out: dict[str, Target] = {}
-    noise = _noise(entry["noise"])
-    begin = 0
+    noise = _NoiseOfFile(entry["noise"])
     for name, chosen in columns.items():
         count = markers[name].count if name in markers else None
         recording = load_target(context, path, entry, chosen, count, lead / schedule.fps)
@@ -205,11 +210,10 @@ def _targets(
             used &= (times >= 0.0) | (times > recording.time[0] - recording.interval)
             positions = np.full((len(times), recording.marker_count, 3), np.nan)
             positions[used] = recording.sample(times[used])
-            own = noise if noise.ndim < 2 else noise[begin : begin + recording.marker_count]
-            begin += recording.marker_count
-            if own.ndim == 2 and len(own) < recording.marker_count:
+            own = noise.of_next(recording.marker_count)
+            if own is None:
                 continue
-            target = Target(positions[1:], own if own.ndim else float(own), positions[0])
+            target = Target(positions[1:], own, positions[0], noise.estimated)
             within = target.seen[lead:]  # nobody misses what was before
             if not within.any():
                 what = f"no marker of `{name}` is seen at any frame of the experiment"
@@ -220,17 +224,76 @@ def _targets(
                 unseen = f"{missing} of {within.size} marker positions were not seen"
                 context.warnings.append(f"{path}: {unseen} and are left out of the loss")
             out[name] = target
-    if noise.ndim == 2 and begin and begin != len(noise):
-        what = f"{len(noise)} noises of {begin} markers"
-        context.problem(f"{path}.noise", what, "give one for each, in the order of `markers`")
+    noise.check_count(context, path)
     return out
 
 
-def _noise(given: Any) -> np.ndarray:
-    """Standard deviations [m] as `Target` has them."""
-    if not isinstance(given, dict):
-        return np.asarray(given, float)
-    return np.stack([np.broadcast_to(np.asarray(one, float), 3) for one in given["each"]])
+def _planned(
+    context: BuildContext,
+    path: str,
+    entry: dict[str, Any],
+    schedule: TimeGrid,
+    markers: dict[str, Markers],
+    lead: int,
+    model: Model | None,
+) -> dict[str, Target]:
+    """What would be seen of each set of markers: where they are at the start, in the frames of a camera that runs
+    `lead` frames before t = 0."""
+    every = schedule.fps / entry["planned"].get("rate", schedule.fps)
+    if abs(every - round(every)) > WHOLE or every < 1.0 - WHOLE:
+        what = f"a camera of {schedule.fps / every:g} Hz has frames between those of {schedule.fps:g} Hz"
+        hint = "give a `rate` of which `time.fps` is a multiple; fewer `time.substeps` keep the steps as they are"
+        context.problem(f"{path}.planned.rate", what, hint)
+        return {}
+    times = np.arange(schedule.frames + 1) - lead
+    seen = (times % round(every) == 0) & (times <= entry.get("duration", math.inf) * schedule.fps + WHOLE)
+    if not seen[lead + 1 :].any():
+        context.problem(
+            path, "no frame of the camera lies in the experiment", "give a higher `rate`, or simulate longer"
+        )
+        return {}
+    noise, out = _NoiseOfFile(entry["noise"]), {}
+    q = np.zeros((0, 3)) if model is None else point_positions(model, model.particle_q, model.body_q).numpy()
+    for name in entry["planned"].get("markers", list(context.data["markers"])):
+        if name not in markers or model is None:
+            continue
+        own = noise.of_next(markers[name].count)
+        if own is not None:
+            places = np.where(seen[:, None, None], markers[name].at(q.astype(float)), np.nan)
+            out[name] = Target(places[1:], own, places[0], noise.estimated, planned=True)
+    noise.check_count(context, path)
+    return out
+
+
+class _NoiseOfFile:
+    """The noise of a target, which its sets of markers share in their order.
+
+    estimated: whose noise is found, see `Target`.
+    """
+
+    def __init__(self, given: Any) -> None:
+        self.estimated, self.given = "", 0
+        if given == "estimated":
+            given = {"estimated": "all", "guess": GUESSED_NOISE}
+        if isinstance(given, dict) and "estimated" in given:
+            self.estimated, given = given["estimated"], given["guess"]
+        if isinstance(given, dict):
+            self._values = np.stack([np.broadcast_to(np.asarray(one, float), 3) for one in given["each"]])
+        else:
+            self._values = np.asarray(given, float)
+
+    def of_next(self, count: int) -> float | np.ndarray | None:
+        """Of so many markers more, as `Target` has it [m]; None where there are not as many."""
+        begin, self.given = self.given, self.given + count
+        if self._values.ndim < 2:
+            return self._values if self._values.ndim else float(self._values)
+        return self._values[begin : self.given] if self.given <= len(self._values) else None
+
+    def check_count(self, context: BuildContext, path: str) -> None:
+        """Notes noises of more or fewer markers than there were."""
+        if self._values.ndim == 2 and self.given and self.given != len(self._values):
+            what = f"{len(self._values)} noises of {self.given} markers"
+            context.problem(f"{path}.noise", what, "give one for each, in the order of `markers`")
 
 
 def _angles(context: BuildContext, path: str, entry: dict[str, Any], schedule: TimeGrid) -> dict[str, AngleTarget]:

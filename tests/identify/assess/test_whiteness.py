@@ -67,9 +67,12 @@ def test_integrated_time_of_noise_is_one():
     assert integrated_time(np.array([1.0, -0.2, 0.1, 0.0])) == 1.0
 
 
+NOISE = {"typical": 1e-3}
+
+
 def result(square, sought, frames=2.0, numbers=400, name="take"):
     over_time = {"numbers": numbers, "effective": numbers / frames}
-    left = {"tips": {"in_noise": math.sqrt(square), "numbers": numbers, "over_time": over_time}}
+    left = {"tips": {"in_noise": math.sqrt(square), "numbers": numbers, "over_time": over_time, "noise": NOISE}}
     return {
         "parameters": {f"p{k}": {"final": 1.0} for k in range(sought)},
         "experiments": {name: {"use": "fit", "residuals": left}, "other": {"use": "predict", "residuals": left}},

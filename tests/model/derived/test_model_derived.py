@@ -394,6 +394,37 @@ def test_refresh_runs_what_is_due(counted):
     assert counter.of(model.refresh) == 2
 
 
+def test_renewing_runs_all_where_others_have_written_to_derived_data(counted):
+    model, counter = counted
+    everything, kept = len(model._derivations), model.particle_inv_mass.numpy().copy()
+    assert counter.of(model.renew) == everything  # through NumPy somebody may have written there
+    assert counter.of(model.renew) == 0
+    model.particle_inv_mass.fill_(7.0)
+    assert 0 < counter.of(model.refresh) < everything  # what follows from the masses, not these
+    assert counter.of(model.renew) == everything
+    np.testing.assert_array_equal(model.particle_inv_mass.numpy(), kept)
+    assert counter.of(model.renew) == everything
+    view = model.particle_inv_mass.numpy()
+    for _ in range(2):  # for as long as there is a way to write unseen
+        view[:] = 7.0
+        assert counter.of(model.renew) == everything
+        np.testing.assert_array_equal(view, kept)
+    view[:] = 7.0
+    del view
+    assert counter.of(model.renew) == everything
+    assert counter.of(model.renew) == 0
+    model.particle_inv_mass.fill_(7.0)
+    model["ball.radius"].fill_(0.5)
+    assert 2 < counter.of(model.refresh) < everything
+    assert counter.of(model.renew) == everything
+    model["ball.radius"].fill_(0.6)
+    assert counter.of(model.renew) == 2
+    assert counter.of(model.renew) == 0
+    with Tape():
+        assert counter.of(model.renew) == everything
+        assert counter.of(model.renew) == everything
+
+
 def test_refresh_records_once_on_each_tape(counted):
     model, counter = counted
     everything = len(model._derivations)

@@ -68,7 +68,7 @@ class Axis:
     start: Value
     step: Value
     extent: Value
-    indices: Value | None = None
+    indices: Value | PointerArray | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -306,7 +306,12 @@ class Transformation(Homogeneous):
 
 
 class ArrayType(Type):
-    """An array of `ndim` dimensions whose elements are `dtype` (None: taken from the argument, a generic kernel)."""
+    """An array of `ndim` dimensions whose elements are `dtype` (None: taken from the argument, a generic kernel).
+
+    indexed: whether it is declared as one that is seen through indices.
+    """
+
+    indexed = False
 
     def __init__(self, dtype: Type | None, ndim: int) -> None:
         self.dtype, self.ndim = dtype, ndim

@@ -94,16 +94,20 @@ class Struct(CompositeType):
 
 
 @functools.cache
-def array_place(ndim: int) -> Struct:
-    """What a struct in memory holds for an array of so many dimensions; strides in bytes.  None: zeros."""
-    return Struct(
-        f"array{ndim}d_place", {"address": uint64, "shape": vector(ndim, int32), "strides": vector(ndim, int64)}
-    )
+def array_place(ndim: int, indexed: bool) -> Struct:
+    """What a struct in memory holds for an array of so many dimensions; strides in bytes.  None: zeros.
+
+    indexed: of one that is seen through indices, also where these lie, packed, and how many each dimension has.
+    """
+    fields: dict[str, Type] = {"address": uint64, "shape": vector(ndim, int32), "strides": vector(ndim, int64)}
+    if indexed:
+        fields |= {"indices": vector(ndim, uint64), "extents": vector(ndim, int32)}
+    return Struct(f"{'indexed' if indexed else ''}array{ndim}d_place", fields)
 
 
 def in_memory(field: Type) -> Type:
     """The type of what a field takes in memory."""
-    return array_place(field.ndim) if isinstance(field, ArrayType) else field
+    return array_place(field.ndim, field.indexed) if isinstance(field, ArrayType) else field
 
 
 def unset_value(field: Type) -> Any:
@@ -202,13 +206,17 @@ def _numpy_value(value: Any, field: Type) -> Any:
 def place_of(value: Any, field: ArrayType) -> tuple[Any, ...]:
     """What `array_place` holds for an array, or None.  Raises TypeError for what does not fit the field."""
     if value is None:
-        return 0, np.zeros(field.ndim), np.zeros(field.ndim)
+        return 0, *(np.zeros(field.ndim) for _ in range(4 if field.indexed else 2))
     given = f"{value.dtype} of {value.ndim} dimensions" if hasattr(value, "ndim") else f"a {type(value).__name__}"
-    if not hasattr(value, "ptr"):
-        raise TypeError(f"expected {field} in an element of an array, got {given}; of an indexedarray x.contiguous()")
+    if not hasattr(value, "where" if field.indexed else "ptr"):
+        how = "sim.indexedarray(x, indices)" if field.indexed else "x.contiguous() of an indexedarray"
+        raise TypeError(f"expected {field} in an element of an array, got {given}; write {how}")
     if value.dtype is not field.dtype or value.ndim != field.ndim:
         raise TypeError(f"expected {field}, got an array of {given}")
-    return value.ptr or 0, np.array(value.shape), np.array(value.strides)
+    if not field.indexed:
+        return value.ptr or 0, np.array(value.shape), np.array(value.strides)
+    indices = [a.ptr or 0 for a in value.all_indices()]
+    return value.data.ptr or 0, value.data.shape, value.data.strides, np.array(indices, np.uint64), value.shape
 
 
 def struct(cls: type) -> Struct | RefusedStruct:

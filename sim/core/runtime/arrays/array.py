@@ -157,8 +157,8 @@ class array(HostSide, ArrayOperators, Generic[Element]):  # noqa: N801  Warp's n
             made = made.reshape(shape)
         if ndim is not None and made.ndim != ndim:
             raise ArrayError(f"data of shape {made.shape} of {made.dtype} has {made.ndim} dimensions, not {ndim}")
-        if requires_grad and differentiable(made.dtype):  # as in Warp one may ask: integers have no gradient
-            made.requires_grad = True
+        if requires_grad:
+            ask_for_gradient(made)
         if grad is not None:
             made.grad = grad
         if retain_grad:
@@ -219,14 +219,15 @@ class array(HostSide, ArrayOperators, Generic[Element]):  # noqa: N801  Warp's n
 
     @property
     def grad(self) -> Any:  # an array or None, which only `requires_grad` tells: checkers would doubt every use
-        """The gradient, of the same type and shape (None without `requires_grad`); zero until a backward adds to it.
+        """The gradient, of the same type and shape (None without `requires_grad`); zero until a backward adds to it,
+        and that of integers, which have none, for good.
 
         Setting an array makes it hold the gradient from now on, what it holds is as if written to the gradient; setting
         None forgets the values.
         """
-        if not self.requires_grad:
-            return None
         buffer = self.buffer
+        if not self.requires_grad and (buffer.requires_grad or buffer.gradient is None):
+            return None
         gradient = buffer.gradient or buffer.make_gradient()
         cached, offset = self._grad, self.offset + buffer.gradient_shift
         if cached is None or cached.buffer is not gradient or cached.offset != offset:
@@ -248,7 +249,8 @@ class array(HostSide, ArrayOperators, Generic[Element]):  # noqa: N801  Warp's n
             raise ArrayError("a view has no gradient of its own; set it on the whole array, or use x.grad.assign(...)")
         if value.buffer is self.buffer:
             raise ArrayError("an array cannot hold its own gradient")
-        self.requires_grad = True
+        if differentiable(self.dtype):
+            self.requires_grad = True
         self.buffer.hold_gradient_in(value.buffer, value.offset - self.offset)
 
     # ------------------------------------------------------------------------------------------ views
@@ -310,10 +312,17 @@ class array(HostSide, ArrayOperators, Generic[Element]):  # noqa: N801  Warp's n
         """Sets every element to zero."""
         perform(Fill(self, element_value(0, self.dtype)))
 
-    def _array_at(self, record: Any, field: ArrayType) -> array:
+    def _array_at(self, record: Any, field: ArrayType) -> AnyArray:
         """The array that a struct of this array says the place of."""
         shape, strides = tuple(map(int, record["shape"])), tuple(map(int, record["strides"]))
-        return make_array(*at_pointer(int(record["address"]), field.dtype, shape, strides, self.device))
+        made = make_array(*at_pointer(int(record["address"]), field.dtype, shape, strides, self.device))
+        if not field.indexed:
+            return made
+        chosen = zip(map(int, record["indices"]), map(int, record["extents"]), strict=True)
+        indices: indexedarray = indexedarray(
+            made, [make_array(*at_pointer(at, int32, (n,), None, self.device)) for at, n in chosen]
+        )
+        return indices
 
     def to(self, device: DeviceLike) -> array:
         """Itself if it lies on `device`, else a copy there."""
@@ -378,7 +387,7 @@ class indexedarray(ArrayOperators):  # noqa: N801  Warp's name
     Kernels take one as they take an array.  On the host, `numpy`, `list`, `contiguous` copy what was chosen.
     """
 
-    __slots__ = ("data", "indices", "shape", "ndim", "size", "__weakref__")
+    __slots__ = ("data", "indices", "shape", "ndim", "size", "_all", "__weakref__")
     __array_ufunc__ = None
     _dimensions: ClassVar[int | None] = None
     is_contiguous = False
@@ -388,6 +397,7 @@ class indexedarray(ArrayOperators):  # noqa: N801  Warp's name
     shape: tuple[int, ...]
     ndim: int
     size: int
+    _all: list[array] | None
 
     def __new__(
         cls,
@@ -411,7 +421,7 @@ class indexedarray(ArrayOperators):  # noqa: N801  Warp's name
         made: indexedarray = _object_new(indexedarray)
         made.data, made.indices = data, [_checked_indices(a, data) for a in given] + [None] * (4 - len(given))
         made.shape = tuple(n if a is None else a.size for n, a in zip(data.shape, made.indices, strict=False))
-        made.ndim, made.size = data.ndim, math.prod(made.shape)
+        made.ndim, made.size, made._all = data.ndim, math.prod(made.shape), None
         return made
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -453,6 +463,18 @@ class indexedarray(ArrayOperators):  # noqa: N801  Warp's name
     def where(self) -> tuple[array | None, ...]:
         """Indices, or None, for each dimension."""
         return tuple(self.indices[: self.ndim])
+
+    def all_indices(self) -> list[array]:
+        """Indices for each dimension, also those that are whole; they live as long as this.  Raises ArrayError."""
+        if self._all is None:
+            for a in self.where:
+                if a is not None and not a.is_contiguous:
+                    raise ArrayError(f"indices in an element of an array lie side by side, not as those of {self!r}")
+            counted = (np.arange(n, dtype=np.int32) for n in self.shape)
+            self._all = [
+                array(n, device=self.device) if a is None else a for a, n in zip(self.where, counted, strict=True)
+            ]
+        return self._all
 
     def contiguous(self) -> array:
         """A packed copy, differentiable."""
@@ -590,9 +612,17 @@ def fresh(
     made = make_array(*in_fresh_memory(shape, dtype, device, zero, pinned, strides))
     if zero and anywhere:
         refill_fresh(made)
-    if requires_grad and differentiable(made.dtype):
-        made.requires_grad = True
+    if requires_grad:
+        ask_for_gradient(made)
     return made
+
+
+def ask_for_gradient(made: array) -> None:
+    """Numbers get `requires_grad`; integers, as in Warp, a gradient that is there, and that no tape ever writes."""
+    if differentiable(made.dtype):
+        made.requires_grad = True
+    else:
+        made.buffer.make_gradient()
 
 
 def like(src: AnyArray, device: DeviceLike, requires_grad: bool | None, zero: bool) -> array:

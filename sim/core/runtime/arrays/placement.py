@@ -73,10 +73,16 @@ def in_fresh_memory(
     """
     kind, extents = as_type(dtype), as_shape(shape)
     element(kind)  # refuses types that memory cannot hold
-    steps = _as_strides(strides, extents, kind)
-    if min(steps) < 0:
-        raise NotSupportedError(f"Negative strides {steps} of new memory are not supported; make it, and take x[::-1]")
-    nbytes = 0 if 0 in extents else reach(extents, steps)[1] + size_of(kind)
+    size = size_of(kind)
+    if strides is None:
+        steps, nbytes = packed_strides(extents, size), math.prod(extents) * size
+    else:
+        steps = _as_strides(strides, extents, kind)
+        if min(steps) < 0:
+            raise NotSupportedError(
+                f"Negative strides {steps} of new memory are not supported; make it, and take x[::-1]"
+            )
+        nbytes = 0 if 0 in extents else reach(extents, steps)[1] + size
     on = get_device(device)
     buffer = on.allocate_pinned(nbytes) if pinned else on.allocate(nbytes, zero)
     return buffer, 0, extents, steps, kind

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from sim.core.lang.frontend.function import rules
+from sim.core.lang.ir.core import walk
 from sim.core.lang.references import Reference
 from sim.core.lang.types import SCALARS, ArrayType, Homogeneous, HostStruct, Struct, unset_value
 from sim.core.runtime.arrays.array import array, indexedarray
@@ -27,7 +28,7 @@ from sim.core.runtime.launch.structures import check_addresses
 
 
 def as_dims(dim: Any) -> tuple[int, ...]:
-    """Launch dimensions from an int or a sequence of one to four."""
+    """Launch dimensions from an int or a sequence of up to four; of none, as in Warp, one thread."""
     if type(dim) is int and dim >= 0:
         return (dim,)
     if isinstance(dim, (int, np.integer)):
@@ -37,9 +38,9 @@ def as_dims(dim: Any) -> tuple[int, ...]:
             dims = tuple(operator.index(d) for d in dim)
         except TypeError:
             raise LaunchError(f"dim is {dim!r}; expected an integer or up to four of them") from None
-    if not 1 <= len(dims) <= 4 or any(d < 0 for d in dims):
-        raise LaunchError(f"dim is {dim!r}; expected one to four non-negative integers")
-    return dims
+    if len(dims) > 4 or any(d < 0 for d in dims):
+        raise LaunchError(f"dim is {dim!r}; expected at most 4 dimensions, of non-negative integers")
+    return dims or (1,)
 
 
 def argument_label(position: int, n_inputs: int) -> str:
@@ -78,6 +79,10 @@ def bind(kernel: Kernel, dims: tuple[int, ...], args: list[Argument], n_inputs: 
     spec = kernel.bindings.get(tuple(key)) if plain else None
     if spec is None:
         spec, slow = _bind_slowly(kernel, args, n_inputs)
+        if thread_count(dims):
+            _check_missing(spec, slow)
+        elif None in slow:
+            plain = False
         if plain and len(flat) == len(slow) and not any(isinstance(kind, Reference) for kind in spec.types):
             kernel.bindings[tuple(key)] = spec
         flat = slow
@@ -85,10 +90,10 @@ def bind(kernel: Kernel, dims: tuple[int, ...], args: list[Argument], n_inputs: 
         captures = spec.captures
         if (captures.live or captures.rules_version != rules.version) and captures.changed():
             spec = kernel.bindings[tuple(key)] = kernel.specialise(spec.types)
-    wanted = spec.dims
-    if not wanted == len(dims) == 1 or dims[0] >= _MOST_THREADS:
-        if len(dims) > 1 and wanted == 1:
+    if not spec.dims == len(dims) == 1 or dims[0] > _LARGEST_EXTENT:
+        if len(dims) > spec.dims:
             return bind(kernel.in_launches_of(len(dims)), dims, args, n_inputs, device)
+        dims += (1,) * (spec.dims - len(dims))
         named = device is not None
         check_dims(spec, dims, target if together else _common_device(kernel, flat, target, named))
     if spec.hidden:
@@ -164,19 +169,52 @@ def _common_device(kernel: Kernel, flat: FlatArguments, target: Device, named: b
     return target
 
 
-_MOST_THREADS = 2**31
-"""A launch on a GPU has fewer, and one on a CPU in each dimension."""
+_LARGEST_EXTENT = 2**31
+"""What the int32 of `tid()` counts; a launch on a GPU has fewer threads in all."""
+
+
+def fitted(spec: Specialisation, dims: tuple[int, ...], device: Device) -> tuple[Specialisation, tuple[int, ...]]:
+    """The specialisation for a launch of these dimensions, with an extent for each index that it asks for.
+
+    As in Warp, a kernel that asks for fewer indices than there are dimensions gets the first ones, once for each
+    thread, and extents that are not given are 1.  Raises LaunchError.
+    """
+    if len(dims) > spec.dims:
+        spec = spec.kernel.in_launches_of(len(dims)).specialise(spec.types)
+    dims += (1,) * (spec.dims - len(dims))
+    check_dims(spec, dims, device)
+    return spec, dims
 
 
 def check_dims(spec: Specialisation, dims: tuple[int, ...], device: Device) -> None:
-    wanted = spec.dims
-    if wanted != len(dims):
-        asked = "1 index" if wanted == 1 else f"{wanted} indices"
-        raise LaunchError(f"kernel '{spec.kernel.name}' asks for {asked} of tid(); dim={dims} has {len(dims)}")
-    if max(dims) >= _MOST_THREADS:
-        raise LaunchError(f"dim={dims}: a launch has less than 2^31 threads in each dimension")
-    if thread_count(dims) >= _MOST_THREADS and not device.is_cpu:
-        raise LaunchError(f"dim={dims} is {thread_count(dims)} threads; a launch on a GPU has less than 2^31")
+    threads = thread_count(dims)
+    if max(dims) > _LARGEST_EXTENT and threads:
+        asked = {op.attrs["axis"] for op in walk(spec.forward.func.body) if op.name == "tid"}
+        axis = next((k for k, n in enumerate(dims) if n > _LARGEST_EXTENT and asked & {k, -1}), None)
+        if axis is not None:
+            raise LaunchError(
+                f"dim={dims}: kernel '{spec.kernel.name}' asks for tid() in dimension {axis}, whose extent {dims[axis]}"
+                " is more than 2^31: an index is an int32; launch it in two dimensions"
+            )
+    if threads >= _LARGEST_EXTENT and not device.is_cpu:
+        raise LaunchError(f"dim={dims} is {threads} threads; a launch on a GPU has less than 2^31")
+
+
+def _check_missing(spec: Specialisation, flat: FlatArguments) -> None:
+    """Raises LaunchError where every thread would read or write an array that is None: there is no memory.
+
+    Under a condition a kernel may name it; with `set_check_bounds(True)` using it there is an error with its line.
+    """
+    missing = {p: p.name for p, value in zip(spec.func.params, flat, strict=False) if value is None}
+    if not missing:
+        return
+    for op in spec.forward.func.body.ops:
+        if op.row.memory and op.operands[0] in missing:
+            place = f", {op.span}" if op.span else ""
+            raise LaunchError(
+                f"argument '{missing[op.operands[0]]}' of kernel '{spec.kernel.name}' is None, and every thread uses"
+                f" its elements{place}; pass an array"
+            )
 
 
 def _bind_slowly(kernel: Kernel, args: Sequence[Argument], n_inputs: int) -> tuple[Specialisation, list[Any]]:

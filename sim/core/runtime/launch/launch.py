@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ from sim.core.runtime.compiled.argument_packing import LaunchError, address_of_b
 from sim.core.runtime.devices.device import DeviceLike
 from sim.core.runtime.devices.graph import capturing
 from sim.core.runtime.launch.arguments import Argument, argument_type, flatten_argument
-from sim.core.runtime.launch.binding import as_dims, bind, check_dims, unset
+from sim.core.runtime.launch.binding import as_dims, bind, fitted, unset
 from sim.core.runtime.launch.calls import Call, prepare, thread_count
 from sim.core.runtime.launch.hidden import hidden_arguments
 from sim.core.runtime.launch.kernel import Kernel
@@ -138,6 +140,19 @@ def _fields(x: HostStruct) -> tuple[object, ...] | None:
     return None if any(isinstance(value, (Composite, HostStruct)) for value in held) else held
 
 
+@dataclass(frozen=True)
+class LaunchBounds:
+    """The extents of a launch, in `shape`; `size` threads in all."""
+
+    shape: tuple[int, ...]
+    size: int
+
+
+@lru_cache
+def bounds_of(dims: tuple[int, ...]) -> LaunchBounds:
+    return LaunchBounds(dims, thread_count(dims))
+
+
 class Launch:
     """A recorded launch: `launch()` runs it again on the present content of its arrays.  Made by `launch(...,
     record_cmd=True)`, or for a kernel alone: then `set_dim` and `set_param_by_name` say the rest.
@@ -178,6 +193,11 @@ class Launch:
     @property
     def dim(self) -> tuple[int, ...]:
         return self._call.dims
+
+    @property
+    def bounds(self) -> LaunchBounds:
+        """Its extents, and how many threads that is."""
+        return bounds_of(self._call.dims)
 
     def launch(self) -> None:
         """Run it, or record it if a tape is open."""
@@ -240,9 +260,9 @@ class Launch:
     @entry_point
     def set_dim(self, dim: Any) -> None:
         """Change the launch dimensions."""
-        dims = as_dims(dim)
-        check_dims(self._call.spec, dims, self._call.device)
-        self._call, self._prepared = Call(self._call.spec, dims, self._call.args, self._call.device), None
+        call = self._call
+        spec, dims = fitted(call.spec, as_dims(dim), call.device)
+        self._call, self._prepared = Call(spec, dims, call.args, call.device), None
 
     @entry_point
     def set_param_at_index(self, index: int, value: Any, adjoint: bool = False) -> None:

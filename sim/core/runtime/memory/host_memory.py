@@ -37,7 +37,7 @@ def find(address: int, nbytes: int, device: AnyDevice) -> Buffer | None:
 def own_memory(nbytes: int, device: AnyDevice, make: Callable[[int], np.ndarray]) -> Buffer:
     """Fresh host memory, aligned, with spare bytes at its end, in as many bytes as `make` is asked for."""
     raw = make(nbytes + ALIGNMENT + SPARE)
-    address = raw.__array_interface__["data"][0]
+    address = address_of(raw)
     shift = -address % ALIGNMENT
     return Buffer(address + shift, nbytes, device, raw[shift : shift + max(nbytes, 1)])
 
@@ -87,5 +87,4 @@ def _bounds(host: np.ndarray) -> tuple[int, int]:
 
 def address_of(host: np.ndarray) -> int:
     """Address of the first element."""
-    address: int = host.__array_interface__["data"][0]
-    return address
+    return host.ctypes.data

@@ -25,7 +25,7 @@ from sim.core.lang.types import Type, scalar_of, size_of
 from sim.core.runtime.ambient import observers
 from sim.core.runtime.ambient.stacks import insist
 from sim.core.runtime.arrays.array import array, make_array
-from sim.core.runtime.memory.buffer import Buffer, ByteRange, Strided, duplicate
+from sim.core.runtime.memory.buffer import Buffer, ByteRange, Strided, View, duplicate
 from sim.core.runtime.memory.gradient_owners import CLEAR, OTHERS, ZEROED, GradientOwners, Owner
 from sim.core.runtime.memory.spans import NOTHING, Spans
 from sim.core.runtime.tape.footprints import Footprint
@@ -179,18 +179,35 @@ class _Part:
     named: Spans = NOTHING
     replaced: Spans = NOTHING
     starts: bool = False
+    _kind: Type = field(init=False)
+    _size: int = field(init=False)
+    _first: int = field(init=False)
     _owners: GradientOwners = field(default_factory=GradientOwners)
+    _untouched: bool = False
+    """Whether all of it is known to be zero, and no seed."""
     _seeds: Spans = NOTHING
     _consumed: Spans = NOTHING
-    _aside: list[tuple[Owner, array, Strided]] = field(default_factory=list)
-    _saved: list[tuple[array, Strided]] = field(default_factory=list)
+    _aside: list[tuple[Owner, View, Strided]] = field(default_factory=list)
+    _saved: list[tuple[View, Strided]] = field(default_factory=list)
     _tangent: Callable[[], None] | None = None
     """Puts the tangent of the gradient back."""
 
+    def __post_init__(self) -> None:
+        self._kind, self._size, self._first = _numbers(self.example)
+
+    def compared(self) -> GradientOwners:
+        """The owners, after a look at others' writes."""
+        return self.gradient.compared(self._size, self._first)
+
     def divide(self, order: int, given: bool) -> None:
         """Into seeds, what is consumed by seeds in its place, and results (the rest).  Changes nothing."""
-        owners = self.gradient.compared(*_numbers(self.example)[1:])
+        owners = self.compared()
         self._owners = owners.copy()
+        # nearly always: nobody has written to it since a tape cleared it
+        cleared = owners.ranges.get(CLEAR, NOTHING) if len(owners.ranges) == 1 and owners.compares else NOTHING
+        self._untouched = not self.touched - cleared
+        if self._untouched:
+            return
         results, later, mixed, zero = NOTHING, NOTHING, NOTHING, NOTHING
         for owner, spans in owners.ranges.items():
             if owner in self._zeros():
@@ -238,6 +255,8 @@ class _Part:
     def save(self) -> None:
         """Copy what is there, so that it can be put back.  Changes nothing."""
         observer = observers.current()
+        if self._untouched and observer is None:
+            return
         content = {
             owner: spans & self.touched for owner, spans in self._owners.ranges.items() if owner not in self._zeros()
         }
@@ -246,9 +265,11 @@ class _Part:
         )  # what the user has written counts as theirs
         kept, consumed = self._seeds, self._consumed
         for owner, spans in content.items():
-            self._saved += [(view, view.device.duplicate(view)) for view in self._views(spans & (kept | consumed))]
+            self._saved += [
+                (view, view.buffer.device.duplicate(view)) for view in self._views(spans & (kept | consumed))
+            ]
             self._aside += [
-                (owner, view, view.device.duplicate(view))
+                (owner, view, view.buffer.device.duplicate(view))
                 for view in self._views(spans - kept - consumed)
                 if _any(view)
             ]
@@ -263,14 +284,14 @@ class _Part:
     def put_aside(self) -> None:
         """Clear what is no seed."""
         for view in self._views(self._consumed):
-            view.device.clear(view)
+            view.buffer.device.clear(view)
         for _, view, _ in self._aside:
-            view.device.clear(view)
+            view.buffer.device.clear(view)
 
     def add(self) -> None:
         """What was put aside to the new gradient: only now, so that it does not change how sums round."""
         for _, view, copy in self._aside:
-            view.device.add(view, copy)
+            view.buffer.device.add(view, copy)
 
     def leave(self, owner: Owner) -> None:
         """The gradient is a result of `owner`, and of those whose results it was added to."""
@@ -284,18 +305,18 @@ class _Part:
     def put_back(self) -> None:
         """As when it was saved."""
         for view in self._views(self.touched):
-            view.device.clear(view)
+            view.buffer.device.clear(view)
         for view, copy in [*self._saved, *((view, copy) for _, view, copy in self._aside)]:
-            view.device.copy(view, copy)
+            view.buffer.device.copy(view, copy)
         self.gradient.owners = self._owners
         if self._tangent is not None:
             self._tangent()
 
-    def _views(self, spans: Spans) -> Iterator[array]:
+    def _views(self, spans: Spans) -> Iterator[View]:
         """Runs of the gradient, as numbers."""
-        kind, size, _ = _numbers(self.example)
+        size = self._size
         for low, high in spans.runs:
-            yield make_array(self.gradient, low, ((high - low) // size,), (size,), kind)
+            yield View(self.gradient, low, ((high - low) // size,), (size,), self._kind)
 
 
 def _numbers(a: array) -> tuple[Type, int, int]:
@@ -305,9 +326,9 @@ def _numbers(a: array) -> tuple[Type, int, int]:
     return kind, size, (a.offset + a.buffer.gradient_shift) % size
 
 
-def _any(view: array) -> bool:
+def _any(view: View) -> bool:
     """Whether a gradient is not zero."""
-    return _any_number(view.device.numpy(view))
+    return _any_number(view.buffer.device.numpy(view))
 
 
 def _any_number(host: np.ndarray) -> bool:
@@ -343,12 +364,12 @@ def clear(memory: Mapping[Buffer, Footprint], before_write: Callable[[Buffer, Sp
         if gradient is None or not buffer.requires_grad:  # of some material values alone: see `Model.gradients_of`
             continue
         part = _Part(gradient, found.example, found.touched.shifted(buffer.gradient_shift))
-        gradient.compared(*_numbers(found.example)[1:])
+        part.compared()
         before_write(gradient, part.touched)
         for view in part._views(part.touched):
-            view.device.clear(view)
+            view.buffer.device.clear(view)
             if observer is not None:
-                observer.overwritten(view)
+                observer.overwritten(make_array(gradient, view.offset, view.shape, view.strides, view.dtype))
         gradient.leave(CLEAR, part.touched)
 
 

@@ -453,7 +453,7 @@ class Tape:
     @property
     def gradients(self) -> Gradients:
         """Gradient of every array on the tape that requires one; of a struct, the struct of its arrays' gradients."""
-        return Gradients({a: a.grad for r in self.records for a in r.arrays if a.grad is not None})
+        return Gradients({a: a.grad for r in self.records for a in r.arrays if a.requires_grad})
 
     @property
     def bytes_kept(self) -> int:

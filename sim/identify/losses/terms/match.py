@@ -6,6 +6,7 @@ Dimensionless: 1 where the simulation meets the recording up to its noise.
 # Annotations of kernels are types made per precision: they are evaluated here, not postponed.
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Self
@@ -18,8 +19,9 @@ from sim.core.runtime.arrays.array import array, array2d
 from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.core.runtime.launch.launch import launch
-from sim.identify.data.experiments import Experiment, Markers
+from sim.identify.data.experiments import Experiment, Markers, NothingRecorded
 from sim.identify.data.motion import Motion
+from sim.identify.losses.noise import LEAST_NUMBERS, groups_of, with_noise_found
 from sim.identify.losses.residuals import Residuals
 from sim.identify.losses.terms.base import REQUIRED, Draft, MarkerTerm, PreparedTerm, Term, TermContext, line
 from sim.identify.losses.terms.kernels import marker_table, place_functions, vec3d
@@ -86,7 +88,9 @@ class Match(MarkerTerm):
         if self.markers not in experiment.targets:
             if experiment.targets:
                 what = f"the recording of `{experiment.name}` has no markers `{self.markers}`"
-                context.problem("", what, f"name their columns in `experiments.{experiment.name}.target.markers`")
+                where = f"experiments.{experiment.name}.target"
+                hint = f"name them in `{where}.planned.markers`" if experiment.planned else ""
+                context.problem("", what, hint or f"name their columns in `{where}.markers`")
             return
         try:
             frames = experiment.recorded_frames_at(self.at)
@@ -96,6 +100,23 @@ class Match(MarkerTerm):
         if not experiment.targets[self.markers].seen[frames].any():
             what = f"no marker of `{self.markers}` is seen in the frames that count"
             context.problem("", what, "let other frames count")
+            return
+        self._check_numbers(experiment, context)
+
+    def _check_numbers(self, experiment: Experiment, context: TermContext) -> None:
+        """Noise is estimated from enough: of a few numbers that parameters can meet exactly, the likelihood has no
+        end."""
+        by = experiment.targets[self.markers].estimated
+        if not by:
+            return
+        counted = np.repeat(self.counted(experiment)[0][..., None], 3, axis=2)
+        group = groups_of(by, counted.shape[1:])
+        numbers = [int(counted[:, group == k].sum()) for k in range(int(group.max()) + 1)]
+        few = min((n for n in numbers if n), default=0)
+        if few < LEAST_NUMBERS:
+            what = f"the noise of `{self.markers}` in `{experiment.name}` would be estimated from {few} numbers"
+            instead = "`estimated: all`, a longer take, or" if by != "all" else "a longer take, or"
+            context.problem("", what, f"it takes {LEAST_NUMBERS}: {instead} a `noise` that is known")
 
     def is_defined_for(self, experiment: Experiment) -> bool:
         """Where there is a recording of its markers."""
@@ -115,8 +136,11 @@ class Match(MarkerTerm):
         return counted, first
 
     def prepare(self, model: Model, markers: Mapping[str, Markers], experiment: Experiment) -> PreparedTerm:
-        """The term for one experiment.  Raises ValueError where nothing is left to compare."""
+        """The term for one experiment.  Raises ValueError where nothing is left to compare, NothingRecorded where it is
+        only planned."""
         target = experiment.targets[self.markers]
+        if target.planned:
+            raise NothingRecorded(experiment.name)
         frames, used, reference = self._compared(experiment)
         if not used.any():
             raise ValueError(f"no marker of `{self.markers}` is seen in a frame that counts")
@@ -129,8 +153,9 @@ class Match(MarkerTerm):
         weight = used / (3.0 * used.sum())
         wanted = np.where(used[..., None], wanted, 0.0)
         return PreparedMatch(
-            self, model, markers[self.markers], experiment.name, frames, reference, wanted, weight, noise
-        )
+            self, model, markers[self.markers], experiment.name, frames, reference, wanted, weight, noise,
+            target.estimated,
+        )  # fmt: skip
 
     def lies_within(self, whole: Experiment, part: Experiment) -> bool:
         """Whether a marker is seen in a frame that counts; the last frame is that of the whole experiment."""
@@ -193,14 +218,18 @@ def compared_by(terms: Iterable[Term], e: Experiment, markers: str) -> Match:
 
 
 class PreparedMatch:
-    """A `Match` for one experiment, with what its kernels read on the device."""
+    """A `Match` for one experiment, with what its kernels read on the device.
+
+    noise: (markers, 3) [m] of what is compared, or a guess of it; estimated: as in `Target`.
+    """
 
     def __init__(
         self, term: Match, model: Model, markers: Markers, experiment: str, frames: np.ndarray, reference: np.ndarray,
-        wanted: np.ndarray, weight: np.ndarray, noise: np.ndarray,
+        wanted: np.ndarray, weight: np.ndarray, noise: np.ndarray, estimated: str = "",
     ) -> None:  # fmt: skip
         device = model.device
         self.term, self.markers, self.experiment, self.noise = term, markers, experiment, noise
+        self.estimated = estimated
         self.compare, self.add_up = _kernels(model.dtype)
         self.table = marker_table(model, markers)
         self.frames = array(frames, dtype=int, device=device)
@@ -211,12 +240,22 @@ class PreparedMatch:
         self.parts = zeros(weight.shape, float64, device, requires_grad=True)
 
     def launch(self, q: array, out: array, slot: int) -> None:
-        inputs = [self.frames, self.reference, self.wanted, self.weight, self._noise, self.term.huber]
+        noise, offset = self._noise, 0.0
+        if self.estimated:  # a constant of the gradient: at what is found of it the loss is least
+            found = self.residuals(q.device.numpy(q).astype(np.float64))
+            noise, offset = array(np.asarray(found.noise), dtype=vec3d, device=q.device), found.offset
+        inputs = [self.frames, self.reference, self.wanted, self.weight, noise, self.term.huber]
         launch(self.compare, self.parts.shape, [q, *self.table, *inputs], [self.parts])
-        launch(self.add_up, 1, [self.parts, slot], [out])
+        launch(self.add_up, 1, [self.parts, slot, offset], [out])
 
     def residuals(self, positions: np.ndarray) -> Residuals:
         return self.of_places(self.markers.at(positions))
+
+    def at_noise_of(self, places: np.ndarray) -> Self:
+        """The same with the noise that it has with markers at places (frames, markers, 3), as if that were known."""
+        fixed = copy(self)
+        fixed.noise, fixed.estimated = np.asarray(self.of_places(places).noise), ""
+        return fixed
 
     def difference(self, places: np.ndarray) -> np.ndarray:
         """What is compared of the markers' places (frames, markers, 3), a linear function: (k, markers, 3)."""
@@ -232,10 +271,11 @@ class PreparedMatch:
         weight = self.weight.numpy()
         values = np.where(weight[..., None] > 0, (self.difference(places) - self.wanted.numpy()) / self.noise, 0.0)
         observation_noise = math.sqrt(0.5) if self.term.compare == "velocity" else 1.0
-        return Residuals(
+        found = Residuals(
             self.term.name, self.experiment, values, weight, self.frames.numpy(), self.reference.numpy(),
             self.markers.name, self.noise, self.term.huber, observation_noise,
         )  # fmt: skip
+        return with_noise_found(found, self.estimated) if self.estimated else found
 
 
 @cache
@@ -262,8 +302,8 @@ def _kernels(real: Scalar) -> tuple[Kernel, Kernel]:
         parts[k, m] = weight[k, m] * total
 
     @kernel
-    def add_up(parts: array2d[float64], slot: int, out: array[float64]):
-        total = float64(0.0)
+    def add_up(parts: array2d[float64], slot: int, offset: float64, out: array[float64]):
+        total = offset
         for k in range(parts.shape[0]):
             for m in range(parts.shape[1]):
                 total = total + parts[k, m]

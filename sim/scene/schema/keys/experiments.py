@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sim.identify.data.measures import MEASURE_SPECS, measure_lines
+from sim.identify.losses.noise import GROUPINGS
 from sim.scene.schema.keys.common import AXES_OR_UP, RECORDING, REQUIRED, WHERE, key
 from sim.schema.containers import Deferred, List, Map, Table, Union
 from sim.schema.kinds import POSITIVE, Bool, Choice, File, Int, NameOf, Number, Text, Tuple, UnitName
+from sim.schema.reading import Default
 
 _MEASURES_DOC = "; ".join(
     f"{name}: {spec.doc}" + (f" [{spec.unit}]" if spec.unit else "") for name, spec in MEASURE_SPECS.items()
@@ -28,22 +32,41 @@ MEASURES = Table((
 
 _NOISE = (Number("m", POSITIVE), Tuple(3, "m", POSITIVE))
 
+_ESTIMATED_DOC = "of each set of markers: " + "; ".join(f"{name}: {doc}" for name, doc in GROUPINGS.items())
+
+_OF_A_FILE = tuple(
+    replace(line, default=Default.ABSENT) if line.name == "file" else replace(line, only_with=("file",))
+    for line in RECORDING
+)
+
 TARGET = Table((
-    *RECORDING,
+    *_OF_A_FILE,
+    key("planned", Table((
+        key("markers", List(NameOf("markers"), 1), "those that would be seen; default: all of the scene"),
+        key("rate", Number("Hz", POSITIVE), "frames per second of the camera; default: `time.fps`"),
+    )), "instead of a `file`: nothing has been recorded yet, and `simopt rehearse` and `simopt design` say what a"
+        " recording would tell"),
     key("markers", Map(List(Union((Int(), Text("a marker's name in the recording"))), 1), keys="markers"),
         "markers -> columns of the recording, by number from 0 or by name; default: all columns are the one set of "
-        "markers"),
+        "markers", only_with=("file",)),
     key("duration", Number("s", POSITIVE), "how much of the recording is used; default: as long as the experiment"),
     key("noise", Union((
-        *_NOISE, Table((key("each", List(Union(_NOISE), 1), "for each marker, in the order of `markers`", REQUIRED),)),
-    )), "standard deviation of one coordinate, or of each axis of ours; makes the loss dimensionless", "1 mm"),
+        Choice(("estimated",)), *_NOISE,
+        Table((
+            key("estimated", Choice(tuple(GROUPINGS)), _ESTIMATED_DOC, REQUIRED),
+            key("guess", Number("m", POSITIVE), "what it may be: the unit of the loss, and the noise of `rehearse` and "
+                "`design`", "1 mm"),
+        ), only_if="estimated"),
+        Table((key("each", List(Union(_NOISE), 1), "for each marker, in the order of `markers`", REQUIRED),)),
+    )), "standard deviation of one coordinate, or of each axis of ours; makes the loss dimensionless; estimated: found"
+        " with the parameters", "1 mm"),
     key("align", Table((
         key("time", Union((Bool(), Number("s", POSITIVE))),
             "an offset of its clock, of at most so long either way; true: five frames of the experiment", False),
         key("frame", Bool(), "rotation and shift of its axes", False),
     )), "what is not known of how the recording lies in time and space: found with the parameters at every evaluation,"
         " and told with standard errors"),
-), at_most_one=AXES_OR_UP)
+), one_of=(("file", "planned"),), at_most_one=AXES_OR_UP)
 
 ANGLES = Table((
     key("file", File(), "recording, .csv: `time, <name>, ...`, whole turns counted or not", REQUIRED),

@@ -71,3 +71,62 @@ def test_an_index_beyond_the_shape_is_reported():
             sim.synchronize()
     finally:
         sim.set_check_bounds(False)
+
+
+@sim.struct
+class Chosen:
+    some: sim.indexedarray[float]
+    grid: sim.indexedarray2d[sim.vec2]
+    rest: sim.array[float]
+    count: int
+
+
+@sim.kernel
+def through_elements(chosen: sim.array[Chosen], out: sim.array2d[float]):
+    i, j = sim.tid()
+    c = chosen[i]
+    if j < c.some.shape[0]:
+        out[i, j] = c.some[j] + c.grid[1, j][0] + 100.0 * float(c.grid.shape[0])
+        chosen[i].some[j] = -1.0
+
+
+@sim.kernel
+def passed_on(chosen: sim.array[Chosen]):
+    chosen[1] = chosen[0]
+    made = Chosen()
+    if made.some.shape[0] + made.grid.shape[1] + made.rest.size == 0 and not made.rest:
+        chosen[2].count = 5
+    made.some = chosen[0].some
+    chosen[2].some = made.some
+
+
+@sim.kernel
+def reads_what_was_not_set(out: sim.array[float]):
+    made = Chosen()
+    out[0] = made.rest[0]
+
+
+def test_indexed_arrays_in_elements_of_arrays(each_backend):
+    values = sim.array(np.arange(6), dtype=float)
+    points = sim.array(np.arange(16).reshape(2, 4, 2), dtype=sim.vec2)
+    grid = sim.indexedarray(points, [None, sim.array([3, 1], dtype=int)])
+    one = Chosen(some=values[sim.array([4, 2], dtype=int)], grid=grid)
+    chosen = sim.array([one, Chosen(), Chosen()], dtype=Chosen)
+    out = sim.zeros((3, 3))
+    sim.launch(through_elements, (3, 3), inputs=[chosen, out])
+    np.testing.assert_array_equal(out.numpy(), [[4 + 14 + 200, 2 + 10 + 200, 0], [0, 0, 0], [0, 0, 0]])
+    assert values.list() == [0, 1, -1, 3, -1, 5]
+    sim.launch(passed_on, 1, inputs=[chosen])
+    found = chosen.list()
+    assert [f.count for f in found] == [0, 0, 5] and found[2].grid is None and found[1].rest is None
+    assert found[1].grid.numpy().tolist() == grid.numpy().tolist() and found[2].some.list() == [-1, -1]
+
+
+def test_what_is_no_indexed_array_is_told_apart():
+    with pytest.raises(ValueError, match=r"field 'some' of Chosen: expected indexedarray\[float32\].*write sim.indexed"):
+        sim.array([Chosen(some=sim.zeros(3))], dtype=Chosen)
+    apart = sim.zeros(6, dtype=int)[::2]
+    with pytest.raises(ValueError, match="indices in an element of an array lie side by side"):
+        sim.array([Chosen(some=sim.indexedarray(sim.zeros(3), [apart]))], dtype=Chosen)
+    with pytest.raises(sim.KernelError, match="the array 'rest' of this Chosen was not set"):
+        sim.launch(reads_what_was_not_set, 1, inputs=[sim.zeros(1)])

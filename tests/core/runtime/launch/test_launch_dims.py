@@ -73,5 +73,51 @@ def test_a_recorded_launch_keeps_its_number_of_dimensions():
     command.set_dim((2, 3))
     command.launch()
     np.testing.assert_array_equal(y.numpy(), [3, 6, 0, 0])
-    with pytest.raises(sim.LaunchError, match=r"asks for 2 indices of tid\(\); dim=\(4,\) has 1"):
-        command.set_dim(4)
+
+
+@sim.kernel
+def visits(n: sim.array2d[float], x: sim.array[float], y: sim.array[float]):
+    i, j = sim.tid()
+    sim.atomic_add(n, i, j, 1.0)
+    sim.atomic_add(y, 0, x[i] * x[i])
+
+
+@pytest.mark.parametrize(
+    ("dim", "visited"),
+    [(4, [[1, 0]] * 4), ((2, 2, 3), [[3, 3], [3, 3], [0, 0], [0, 0]]), ((), [[1, 0]] + [[0, 0]] * 3)],
+)
+def test_extents_that_are_not_given_are_one_and_further_ones_are_passed_over(dim, visited):
+    n, y = sim.zeros((4, 2)), sim.zeros(1, requires_grad=True)
+    x = sim.array([1.0, 2.0, 3.0, 4.0], requires_grad=True)
+    tape = sim.Tape()
+    with tape:
+        sim.launch(visits, dim, inputs=[n, x, y])
+    tape.backward(y)
+    np.testing.assert_array_equal(n.numpy(), visited)
+    np.testing.assert_array_equal(x.grad.numpy(), 2.0 * x.numpy() * np.sum(visited, axis=1))
+
+
+def test_a_recorded_launch_may_get_another_number_of_dimensions():
+    n, x, y = sim.zeros((4, 2)), sim.zeros(4), sim.zeros(1)
+    command = sim.launch(visits, (1, 1), inputs=[n, x, y], record_cmd=True)
+    for dim, bounds in ((4, (4, 1)), ((2, 2, 3), (2, 2, 3)), ((4, 2), (4, 2, 1))):
+        command.set_dim(dim)
+        assert command.bounds.shape == bounds and command.bounds.size == np.prod(bounds)
+        command.launch()
+    np.testing.assert_array_equal(n.numpy(), [[5, 4], [5, 4], [2, 1], [2, 1]])
+
+
+def test_an_index_is_an_int32_where_one_is_asked_for():
+    y = sim.zeros(1)
+    command = sim.launch(nobody_asks, 2**31 + 1, inputs=[y], record_cmd=True)
+    assert command.bounds.size == 2**31 + 1
+    command = sim.launch(count, 2**31, inputs=[y, y], record_cmd=True)
+    with pytest.raises(sim.LaunchError, match=r"asks for tid\(\) in dimension 0, whose extent 2147483649"):
+        command.set_dim(2**31 + 1)
+    assert command.bounds.size == 2**31
+    sim.launch(visits, (0, 2**31 + 1), inputs=[sim.zeros((1, 1)), y, y])
+
+
+@sim.kernel
+def nobody_asks(y: sim.array[float]):
+    sim.atomic_add(y, 0, 1.0)

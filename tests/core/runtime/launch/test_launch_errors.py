@@ -97,15 +97,13 @@ ROWS = [
      "inputs[1] ('scale') of kernel 'mean_square' is 1e+300; expected float32"),
     (mean_square, 4, lambda: [points(), None, one()],
      "inputs[1] ('scale') of kernel 'mean_square' is None; expected float32"),
-    (grid, 4, lambda: [sim.zeros((4, 4))], "kernel 'grid' asks for 2 indices of tid(); dim=(4,) has 1"),
-    (grid, (2, 2, 2), lambda: [sim.zeros((4, 4))], "kernel 'grid' asks for 2 indices of tid(); dim=(2, 2, 2) has 3"),
-    (grid, -1, lambda: [sim.zeros((4, 4))], "dim is -1; expected one to four non-negative integers"),
-    (grid, (1, 1, 1, 1, 1), lambda: [sim.zeros((4, 4))], "expected one to four non-negative integers"),
-    (grid, (), lambda: [sim.zeros((4, 4))], "expected one to four non-negative integers"),
+    (grid, -1, lambda: [sim.zeros((4, 4))], "dim is -1; expected at most 4 dimensions, of non-negative integers"),
+    (grid, (1, 1, 1, 1, 1), lambda: [sim.zeros((4, 4))], "expected at most 4 dimensions, of non-negative integers"),
     (grid, 2.5, lambda: [sim.zeros((4, 4))], "dim is 2.5; expected an integer or up to four of them"),
     (grid, (2, 2.5), lambda: [sim.zeros((4, 4))], "dim is (2, 2.5); expected an integer"),
     (grid, "44", lambda: [sim.zeros((4, 4))], "dim is '44'; expected an integer"),
-    (grid, (1 << 31, 1), lambda: [sim.zeros((4, 4))], "a launch has less than 2^31 threads in each dimension"),
+    (grid, (1, (1 << 31) + 1), lambda: [sim.zeros((4, 4))],
+     "dim=(1, 2147483649): kernel 'grid' asks for tid() in dimension 1, whose extent 2147483649 is more than 2^31"),
     (small, 1, lambda: [200, 1, True, ints()], "inputs[0] ('n') of kernel 'small' is 200; expected int8"),
     (small, 1, lambda: [1, -1, True, ints()], "inputs[1] ('m') of kernel 'small' is -1; expected uint16"),
     (small, 1, lambda: [1.5, 1, True, ints()], "inputs[0] ('n') of kernel 'small' is 1.5; expected int8"),
@@ -198,7 +196,8 @@ ADJOINT_ROWS = [
      "the adjoint of 'scale' of kernel 'square' is given, but 'scale' is a float64"),
     (doubles, lambda: [None, None, doubles()], list, "adj_inputs has 3 entries, inputs has 2"),
     (doubles, list, lambda: [doubles(), doubles()], "adj_outputs has 2 entries, outputs has 1"),
-    (lambda: None, lambda: [doubles()], list, "the adjoint of 'x' of kernel 'square' is given, but 'x' itself is None"),
+    (lambda: None, lambda: [doubles()], list,
+     "argument 'x' of kernel 'square' is None, and every thread uses its elements"),
 ]  # fmt: skip
 
 
@@ -254,7 +253,7 @@ RECORDED_ROWS = [
      "argument 0 ('x') of kernel 'square' has elements of type float32; expected float64"),
     (lambda c: c.set_param_by_name("scale", "a"), "'scale' of kernel 'square' is 'a'; expected float64"),
     (lambda c: c.set_param_at_index(0, doubles(), adjoint=True), "this launch is a forward one"),
-    (lambda c: c.set_dim((2, -2)), "expected one to four non-negative integers"),
+    (lambda c: c.set_dim((2, -2)), "expected at most 4 dimensions, of non-negative integers"),
 ]  # fmt: skip
 
 

@@ -427,3 +427,21 @@ def test_processes_share_a_cold_cache(tmp_path):
         warm.stdout == outputs[0][0]
         and {p.name: p.stat().st_mtime_ns for p in cache.rglob("*") if p.is_file()}.keys() == files.keys()
     )
+
+
+@sim.kernel
+def uses_it(x: sim.array[float], use: bool, y: sim.array[float]):
+    i = sim.tid()
+    if use:
+        y[i] = x[i]
+    y[i] += 1.0
+
+
+def test_an_array_that_is_none_and_that_every_thread_uses_is_refused():
+    y = sim.zeros(3)
+    sim.launch(uses_it, 3, inputs=[None, False, y])
+    sim.launch(uses_it, 0, inputs=[y, True, None])
+    for _ in range(2):
+        with pytest.raises(sim.LaunchError, match=r"argument 'y' of kernel 'uses_it' is None, and every thread uses"):
+            sim.launch(uses_it, 3, inputs=[y, True, None])
+    assert y.list() == [1, 1, 1]

@@ -9,6 +9,7 @@ from functools import reduce
 from types import ModuleType
 
 from sim.core.lang.errors import NotSupportedError, UnknownAttribute, did_you_mean
+from sim.core.lang.frontend import pointers
 from sim.core.lang.frontend.elsewhere import NUMPY, WARP, instead
 from sim.core.lang.frontend.source import own_module
 from sim.core.lang.frontend.traced import (
@@ -115,7 +116,7 @@ def _is_target(node: ast.AST) -> bool:
 def get_field(t: Context, x: StructValue, name: str, node: ast.AST) -> TracedValue:
     value = x.values[name]
     if value is None:
-        raise t.error(node, f"the array '{name}' of this {x.type} was not set")
+        return pointers.unset(t.b, x.type.fields[name], f"'{name}' of this {x.type}")  # type: ignore[arg-type]
     return value
 
 

@@ -232,7 +232,7 @@ class Context:
         if isinstance(ty, Homogeneous):
             return VectorValue(ty, tuple(next(values) for _ in ty.leaves))
         if isinstance(ty, ArrayType):
-            return pointers.array_at(ty, values)
+            return pointers.array_at(self.b, ty, values)
         raise Mismatch(f"{ty} is not made of scalars")
 
     def fit(self, x: TracedValue, ty: Type) -> TracedValue:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from sim.core.lang.frontend.pointers import is_unset
 from sim.core.lang.frontend.traced import (
     ArrayRef,
     Axis,
@@ -31,6 +32,8 @@ from sim.core.lang.types import Scalar, array_type, int32
 
 def part_of_array(t: Context, x: ArrayRef, keys: Positional, node: ast.AST) -> TracedValue:
     """x[keys], as many keys as x has dimensions at most: an element, or a view."""
+    if is_unset(x.array):
+        raise t.error(node, f"the array {x.array.name} was not set")
     parts: list[Value | Axis] = []
     rest = list(keys)
     ndim: int = x.array.type.ndim  # type: ignore[attr-defined]
@@ -80,7 +83,7 @@ def _at(t: Context, x: ArrayRef, k: int, key: TracedValue, node: ast.AST) -> Val
         return index
     index = t.b.emit("in_bounds", t.b.emit("cast", index, type=int32), axis.extent)
     index = t.b.emit("add", axis.start, t.b.emit("mul", index, axis.step))
-    return index if axis.indices is None else t.b.load(axis.indices, [index], (0,))[0]
+    return index if axis.indices is None else t.load(LValue(axis.indices, (index,), int32))
 
 
 def _integer(t: Context, key: TracedValue, what: str, node: ast.AST) -> Value:
