@@ -62,6 +62,7 @@ class Map(Kind):
     entry: Kind
     keys: str = "name"
     table: str = ""  # where other entries refer to these names, the table's name
+    model_path: str = ""  # of each entry, as that of a line
 
     def words(self) -> str:
         key = {"name": "name", "path": "path"}.get(self.keys, f"name of one of the `{self.keys}`")
@@ -102,7 +103,8 @@ class Map(Kind):
 
     def children(self, line: SchemaLine, value: Any) -> Mapping[str, SchemaLine]:
         keys = value if isinstance(value, dict) else ()
-        return {key: SchemaLine(key, self.entry, line.doc, may_vary=line.may_vary) for key in keys}
+        may_vary, in_model = line.may_vary, self.model_path
+        return {key: SchemaLine(key, self.entry, line.doc, may_vary=may_vary, model_path=in_model) for key in keys}
 
 
 @dataclass(frozen=True)

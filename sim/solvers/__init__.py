@@ -3,7 +3,7 @@
 from sim.solvers.base import SOLVERS as SOLVERS
 from sim.solvers.base import Solver as Solver
 from sim.solvers.base import SolverError as SolverError
-from sim.solvers.contacts.watch import ContactCount as ContactCount
+from sim.solvers.contacts.count import ContactCount as ContactCount
 from sim.solvers.contacts.watch import ContactWatch as ContactWatch
 from sim.solvers.contacts.watch import Touched as Touched
 from sim.solvers.contacts.watch import inside_at_start as inside_at_start

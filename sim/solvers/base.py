@@ -55,11 +55,12 @@ def _unwatched(written: array, batch: ConstraintBatch | None, rows: Rows | None)
 
 _OF_ATTACHMENTS = ("target", "hold")  # what a step writes of attachments: where they hold, and whether
 
-Ahead = Callable[["Substep", ConstraintBatch, Rows, int, bool], None]
-"""Is told before some constraints are projected: how many sweeps there were before; True for one over velocities."""
+Ahead = Callable[["Substep", ConstraintBatch | None, Rows | None, int, bool], None]
+"""Is told before some constraints are projected, or surfaces that collide with themselves (None): how many sweeps there
+were before; True for one over velocities."""
 
 
-def _unforeseen(s: Substep, batch: ConstraintBatch, rows: Rows, done: int, velocities: bool) -> None:
+def _unforeseen(s: Substep, batch: ConstraintBatch | None, rows: Rows | None, done: int, velocities: bool) -> None:
     pass
 
 

@@ -45,23 +45,37 @@ class SelfContactStep:
         """Arrays that every step writes before it reads them."""
         return [self.share, self.total, self.multiplier, self.along, self.correction]
 
-    def project(self, pairs: PairLists, reference: array, particle: array, first: bool) -> None:
-        """One sweep; first: multipliers begin at zero."""
+    def weigh(self, pairs: PairLists, reference: array, particle: array, first: bool) -> None:
+        """The shares with which pairs begin a sweep; first: multipliers begin at zero."""
         of, model, room = self.of, self.model, self.of.capacity
-        add_shares, gather = particle_kernels(model.dtype)
-        slots = [pairs.offset, pairs.slots]
+        add_shares, _ = particle_kernels(model.dtype)
         pairs.check(particle)
         for kind in (POINT_TRIANGLE, EDGE_EDGE):
             inputs = [kind * room, pairs.count, pairs.rows, pairs.limit, of.half_thickness]
             moving = [reference, particle, self.multiplier]
             launch(sweep_kernels(kind, model.dtype, first).weigh, room, [*inputs, *moving], [self.share])
-        launch(add_shares, model.particle_count, [*slots, self.share], [self.total])
+        launch(add_shares, model.particle_count, [pairs.offset, pairs.slots, self.share], [self.total])
+
+    def look(
+        self, pairs: PairLists, reference: array, particle: array, first: bool, rounding: float, switching: array
+    ) -> None:
+        """How near pairs are to where they switch, in a sweep that has been weighed: bits (2 capacity,)."""
+        of, model, room = self.of, self.model, self.of.capacity
+        for kind in (POINT_TRIANGLE, EDGE_EDGE):
+            inputs = [kind * room, pairs.count, pairs.rows, pairs.limit, of.half_thickness, of.friction, self.total]
+            moving = [model.particle_inv_mass, reference, particle, self.multiplier, self.along, rounding]
+            launch(sweep_kernels(kind, model.dtype, first).look, room, [*inputs, *moving], [switching])
+
+    def push(self, pairs: PairLists, reference: array, particle: array, first: bool) -> None:
+        """What a weighed sweep moves."""
+        of, model, room = self.of, self.model, self.of.capacity
+        _, gather = particle_kernels(model.dtype)
         for kind in (POINT_TRIANGLE, EDGE_EDGE):
             inputs = [kind * room, pairs.count, pairs.rows, pairs.limit, of.half_thickness, of.friction]
             moving = [model.particle_inv_mass, self.total, reference, particle]
             outputs = [self.multiplier, self.along, self.correction]
             launch(sweep_kernels(kind, model.dtype, first).project, room, [*inputs, *moving], outputs)
-        launch(gather, model.particle_count, [*slots, self.total, self.correction], [particle])
+        launch(gather, model.particle_count, [pairs.offset, pairs.slots, self.total, self.correction], [particle])
 
     def measure(self, pairs: PairLists, reference: array, particle: array) -> None:
         """Notes how deep surfaces are in each other as the step ends, and whether lists held."""

@@ -160,7 +160,7 @@ class SolverXPBD(Solver, key="xpbd"):
         direct = direct_rows(self.batches, self.direct)
         refuse_dependent(model, self.direct)
         self.friction = FrictionStep(model, self._bodies, self.batches)
-        self._surfaces = None if model.contact is None else SelfContactStep(model, model.contact, self.iterations > 1)
+        self.surfaces = None if model.contact is None else SelfContactStep(model, model.contact, self.iterations > 1)
         self._direct = direct_systems(model, self.batches, direct, self.begins)
         self._swept = {
             b.set.name: self.friction.rows_of(b) if b.set.lane else list(b.colors_without(rows))
@@ -174,13 +174,11 @@ class SolverXPBD(Solver, key="xpbd"):
 
     def forget_reports(self) -> None:
         """See `Solver`."""
-        if self.friction.near is not None:
-            self.friction.near.begin()
+        self.friction.forget_reports()
 
     def refuse_incomplete(self) -> None:
         """See `Solver`."""
-        if self.friction.near is not None:
-            self.friction.near.refuse_incomplete()
+        self.friction.refuse_incomplete()
 
     def _no_bodies(self) -> str:
         return "" if self.integrator == "euler" else f"integrator={self.integrator!r}"
@@ -198,8 +196,8 @@ class SolverXPBD(Solver, key="xpbd"):
 
     def multipliers(self, constraint: str) -> array:
         """As of any solver; of `contact` those of pairs of surfaces, by row of their lists: 0 where one is open."""
-        if constraint == "contact" and self._surfaces is not None:
-            return self._surfaces.multiplier
+        if constraint == "contact" and self.surfaces is not None:
+            return self.surfaces.multiplier
         return super().multipliers(constraint)
 
     @property
@@ -212,7 +210,7 @@ class SolverXPBD(Solver, key="xpbd"):
         """Arrays that every step writes before it reads them."""
         direct = [a for system in self._direct for a in system.scratch]
         averaged = [] if self._split is None else self._split.scratch
-        surfaces = [] if self._surfaces is None else self._surfaces.scratch
+        surfaces = [] if self.surfaces is None else self.surfaces.scratch
         return [*super().scratch, *self.friction.scratch, *self._soft.values(), *averaged, *direct, *surfaces]
 
     def swept_count(self, batch: ConstraintBatch) -> int:
@@ -260,16 +258,18 @@ class SolverXPBD(Solver, key="xpbd"):
                     self._project(batch, rows, iteration, s)
                 for system in self._direct:
                     system.project(s, self._bodies, self._constraint_data, iteration == 0)
-                if self._surfaces is not None and s.pairs is not None:
-                    self._surfaces.project(s.pairs, s.reference, s.particle, iteration == 0)
+                if self.surfaces is not None and s.pairs is not None:
+                    self.surfaces.weigh(s.pairs, s.reference, s.particle, iteration == 0)
+                    s.ahead(s, None, None, iteration, False)
+                    self.surfaces.push(s.pairs, s.reference, s.particle, iteration == 0)
                     s.watch(s.particle, None, None)
             else:
                 self._split.clear()
                 for batch in self.batches:
                     self._project(batch, batch.all_at_once, iteration, s)
                 self._split.apply(s.particle)
-        if self._surfaces is not None and s.pairs is not None:
-            self._surfaces.measure(s.pairs, s.reference, s.particle)
+        if self.surfaces is not None and s.pairs is not None:
+            self.surfaces.measure(s.pairs, s.reference, s.particle)
         self._finish(s)  # lines 15 and 16
         self._rebound(s)
         self.friction.end(s.after, s.dt)

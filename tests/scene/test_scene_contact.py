@@ -38,6 +38,9 @@ def test_the_block_is_what_the_model_has(tmp_path: Path) -> None:
     assert (contact.margin, contact.every, contact.capacity) == (0.005, 3, 700)
     assert (contact.friction.numpy() == 0.25).all()
     assert (contact.half_thickness.numpy() == 0.002).all()
+    each = built(tmp_path, SHEETS.replace("friction: 0.25", "friction: {low: 0.1, high: 0.5}"))
+    numbers = [each.contact.friction.numpy()[each.groups[name].points] for name in ("low", "high")]
+    assert (numbers[0] == 0.1).all() and (numbers[1] == 0.5).all()
     thick = built(tmp_path, SHEETS.replace("friction: 0.25", "thickness: 3 mm")).contact
     assert (thick.half_thickness.numpy() == 0.0015).all()
     assert built(tmp_path, SHEETS.replace("self: [low, high]", "self: []")).contact is None
@@ -47,6 +50,9 @@ def test_the_block_is_what_the_model_has(tmp_path: Path) -> None:
     ("old", "new", "path", "what"),
     [
         ("friction: 0.25", "friction: -0.1", "contact.friction", "-0.1"),
+        ("friction: 0.25", "friction: {low: -0.1, high: 0}", "contact.friction.low", "-0.1"),
+        ("friction: 0.25", "friction: {low: 0.1, hihg: 0}", "contact.friction.hihg", "high"),
+        ("friction: 0.25", "friction: {low: 0.1}", "contact", "friction says nothing of 'high'"),
         ("[low, high]", "[low, hgih]", "contact.self", "high"),
         ("every: 3", "every: 0", "contact.every", "1"),
         ("thickness: 2 mm\n", "\n", "", "'low' collides with itself and has no thickness"),
@@ -59,6 +65,12 @@ def test_what_is_wrong_is_said_at_its_place(tmp_path: Path, old: str, new: str, 
     with pytest.raises(SceneError, match=what) as found:
         built(tmp_path, SHEETS.replace(old, new, 1))
     assert path in str(found.value)
+
+
+def test_the_friction_of_an_object_is_a_parameter(tmp_path: Path) -> None:
+    (tmp_path / "scene.yaml").write_text(SHEETS.replace("friction: 0.25", "friction: {low: 0.1, high: 0.5}"))
+    found = sim.load_scene(tmp_path / "scene.yaml").find("contact.friction.high")
+    assert (found.value, found.model_path, found.line.may_vary) == (0.5, "contact.friction.high", True)
 
 
 @pytest.mark.slow

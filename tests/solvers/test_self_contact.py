@@ -22,7 +22,7 @@ def turned(angle: float) -> np.ndarray:
 
 def sheets(
     gap: float, angle: float = 0.0, offset: tuple[float, float] = (0.0, 0.0), velocity: tuple[float, ...] = (0, 0, 0),
-    friction: float = 0.3, held: bool = False, worlds: int = 1, **options,
+    friction: float | dict[str, float] = 0.3, held: bool = False, worlds: int = 1, **options,
 ) -> sim.Model:  # fmt: skip
     """A sheet on the ground, or held, and another one above."""
     made = sim.ModelBuilder()
@@ -96,6 +96,22 @@ def test_a_sheet_slides_on_a_sheet_as_coulomb_says() -> None:
     come = (end.particle_q.numpy() - model.particle_q.numpy())[high].mean(axis=0)
     assert come[0] == pytest.approx(t - 0.25 * 9.81 * t**2 / 2, rel=2e-3)
     assert end.particle_qd.numpy()[high, 0].mean() == pytest.approx(1 - 0.25 * 9.81 * (t - DT / 2), rel=1e-4)
+
+
+def test_of_two_objects_the_mean_friction_counts() -> None:
+    """As one number for both, to the last bit; and half of each one's derivative."""
+    made = sheets(THICKNESS, 0.2, (0.012, 0.007), (1.0, 0, 0), friction={"low": 0.125, "high": 0.375}, held=True)
+    same = sheets(THICKNESS, 0.2, (0.012, 0.007), (1.0, 0, 0), friction=0.25, held=True)
+    ends, of = [], []
+    for model in (made, same):
+        with sim.Tape() as tape:
+            end = sim.rollout(sim.SolverXPBD(model), model.state(), 20, DT).final
+        tape.backward(grads={end.particle_q: sim.array(weights(model), dtype=sim.vec3d)})
+        ends.append(end.particle_q.numpy())
+        of.append({path: a.grad.numpy()[0] for path, a in model.materials.items() if "friction" in path})
+    np.testing.assert_array_equal(*ends)
+    assert of[0]["contact.friction.low"] == pytest.approx(0.5 * of[1]["contact.friction"], rel=1e-9)
+    assert of[0]["contact.friction.high"] == pytest.approx(0.5 * of[1]["contact.friction"], rel=1e-9)
 
 
 def test_gradients_are_those_of_differences() -> None:

@@ -26,10 +26,11 @@ Applications", 2014, section 6.1) with multipliers that add up over the sweeps o
 from dataclasses import dataclass
 
 from sim.constraints.contact.pairs import edge_edge, point_triangle, side_of_edge, side_of_triangle
+from sim.constraints.contact.switches import CLOSING, CONE, NEAR, near
 from sim.constraints.particles import particle_layout
 from sim.core.lang.frontend.builtins import abs, atomic_add, atomic_max, sqrt, static, tid
 from sim.core.lang.frontend.function import func
-from sim.core.lang.library.vector import dot
+from sim.core.lang.library.vector import dot, length
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, vector
 from sim.core.runtime.arrays.array import array, array2d
@@ -43,11 +44,13 @@ WORST, CROSSED = 0, 1
 
 @dataclass(frozen=True)
 class SweepKernels:
-    """Of one kind of pairs: `weigh` those that are closed, `project` them, and `measure` how deep they are."""
+    """Of one kind of pairs: `weigh` those that are closed, `project` them, and `measure` how deep they are; `look` how
+    near to a switch (`switches`) the projection of each is, between the first two of these."""
 
     weigh: Kernel
     project: Kernel
     measure: Kernel
+    look: Kernel
 
 
 @memoize
@@ -187,9 +190,62 @@ def sweep_kernels(kind: int, real: Scalar, first: bool) -> SweepKernels:
                 if -C > min(summed(at), limit[row]):
                     atomic_add(report, CROSSED, real(1.0))
 
-    weigh.race_free = project.race_free = True  # every pair writes rows of its own
+    @kernel(name=f"look_at_pairs_{kind}_{first}")
+    def look(
+        begin: int,
+        count: array[int],
+        points: array2d[int],
+        limit: array[real],
+        half: array[real],
+        friction: array[real],
+        total: array[real],
+        w: array[real],
+        x_ref: array[vec3],
+        particle: array[particle_type],
+        multiplier: array[real],
+        along: array[vec3],
+        rounding: real,
+        switching: array[int],
+    ):
+        k = tid()
+        row = begin + k
+        found = 0
+        if not first:
+            found = switching[row]
+        if k < count[kind]:
+            p = [points[row, j] for j in static(range(4))]
+            of, before = [particle[p[j]] for j in static(range(4))], [x_ref[p[j]] for j in static(range(4))]
+            x, thick = [position(of[j]) for j in static(range(4))], [half[p[j]] for j in static(range(4))]
+            C, n, b, counts = gap(x, before, thick, limit[row])
+            C_0, _, _, _ = gap(before, before, thick, limit[row])
+            lam, lam_t = real(0.0), vec3()
+            if not first:
+                lam, lam_t = multiplier[row], along[row]
+            softness, closed = real(0.0), C < 0.0 or lam > 0.0
+            by_depth = sum([static(signs)[j] * w[p[j]] * b[j] * total[p[j]] for j in static(range(4))])
+            pushes = -C
+            if closed and by_depth > 0.0:
+                softness = abs(C) / by_depth
+                if softness > 0.0:
+                    pushes += lam / softness
+            if counts and abs(pushes) <= NEAR * abs(C - C_0) + rounding:
+                found = found | static(CLOSING)
+            if edges and counts and closed:  # edges count as long as they cross
+                ends = [abs(static(signs)[j] * b[j]) for j in static(range(4))]
+                if min(min(ends[0], ends[1]), min(ends[2], ends[3])) <= NEAR:
+                    found = found | static(CLOSING)
+            if counts and pushes > 0.0:
+                u = sum([b[j] * displacement(of[j], before[j]) for j in static(range(4))])
+                held = lam_t - dot(n, lam_t) * n
+                stopping = length(held - softness * (u - dot(n, u) * n))
+                most = 0.5 * summed([friction[p[j]] for j in static(range(4))]) * (lam - C * softness)
+                if most > 0.0 and near(stopping, most, most):
+                    found = found | static(CONE)
+        switching[row] = found
+
+    weigh.race_free = project.race_free = look.race_free = True  # every pair writes rows of its own
     weigh.sparse = project.sparse = True  # there is room for many more pairs than there are
-    return SweepKernels(weigh, project, measure)
+    return SweepKernels(weigh, project, measure, look)
 
 
 @memoize

@@ -24,16 +24,18 @@ MARGIN = 0.25
 EVERY = 10
 ROOM, LEAST_ROOM = 16, 4000
 """Pairs of a kind for each point, and those beside, where no capacity is given."""
+MOST_PAIRS = 2**28 - 1
+"""Of a kind, whose eight points have numbers of 32 bits."""
 CLOSER = 1e-3
 """Part of the thickness by which points may be too close in the beginning."""
 
 
 @dataclass(frozen=True, eq=False)
 class SelfContactBlock:
-    """What was declared: see `SelfContactBuilder.add_self_contact`."""
+    """What was declared: see `SelfContactBuilder.add_self_contact`.  friction: path -> coefficient, and whose it is."""
 
     labels: Sequence[str]
-    friction: float
+    friction: Mapping[str, tuple[float, Sequence[str]]]
     thickness: float | None
     margin: float | None
     every: int
@@ -52,7 +54,7 @@ class SelfContactBuilder(JointBuilder):
         self,
         groups: Sequence[Group | str],
         *,
-        friction: float = 0.0,
+        friction: float | Mapping[str, float] = 0.0,
         thickness: float | None = None,
         margin: float | None = None,
         every: int = EVERY,
@@ -60,13 +62,15 @@ class SelfContactBuilder(JointBuilder):
     ) -> None:
         """The surfaces of these objects collide with themselves and with each other; a solid with its outer triangles.
 
-        friction: coefficient between them; thickness [m]: the distance that they keep, default: the `thickness` of both
-        objects, added up; parts of an object that are closer at rest keep half of their distance there.
+        friction: coefficient between them, or label -> that of each object, of which the mean counts; thickness [m]:
+        the distance that they keep, default: the `thickness` of both objects, added up; parts of an object that are
+        closer at rest keep half of their distance there.
         Pairs that may touch are looked for every so many steps (`every`); margin [m]: points may move half of it in
         between, beside what their velocities say; default: a quarter of the mean edge.  capacity: room for pairs of
         points and triangles, and for as many of edges; default: 4000, and 16 for each point.  What does not suffice is
         an error.
-        There is no restitution.  Called once.  Paths: `contact.friction`, and `contact.thickness` where it is given.
+        There is no restitution.  Called once.  Paths: `contact.friction`, or `contact.friction.label` of each object,
+        and `contact.thickness` where it is given.
         """
         self._open("add_self_contact")
         if self._self_contact is not None:
@@ -81,15 +85,30 @@ class SelfContactBuilder(JointBuilder):
         for name, count in (("every", every), ("capacity", 1 if capacity is None else capacity)):
             if isinstance(count, bool) or int(count) != count or count < 1:
                 raise ModelError(f"{name} = {count!r}", "Give a whole number, at least 1")
+        if capacity is not None and capacity > MOST_PAIRS:
+            raise ModelError(
+                f"capacity = {capacity}: points of pairs have numbers of 32 bits", f"Take at most {MOST_PAIRS}"
+            )
         self._labels.add(self._label("contact", "contact"))
         self._self_contact = SelfContactBlock(
             labels,
-            checks.number("friction", friction),
+            _frictions(friction, labels),
             None if thickness is None else checks.number("thickness", thickness, positive=True),
             None if margin is None else checks.number("margin", margin, positive=True),
             int(every),
             None if capacity is None else int(capacity),
         )
+
+
+def _frictions(friction: float | Mapping[str, float], labels: Sequence[str]) -> dict[str, tuple[float, Sequence[str]]]:
+    if not isinstance(friction, Mapping):
+        return {"contact.friction": (checks.number("friction", friction), labels)}
+    for label in friction:
+        checks.known("friction", label, labels)
+    for label in labels:
+        if label not in friction:
+            raise ModelError(f"friction says nothing of {label!r}", "Give that of every object, or one number for all")
+    return {f"contact.friction.{label}": (checks.number(label, friction[label]), [label]) for label in labels}
 
 
 def derive_self_contact(
@@ -128,14 +147,15 @@ def derive_self_contact(
         value = materials.add("contact.thickness", np.full(worlds, block.thickness))
         derivations += [_spread(make, value, group, half, 0.5) for group in chosen]
     friction = make.zeros(n, make.real)
-    value = materials.add("contact.friction", np.full(worlds, block.friction))
-    derivations += [_spread(make, value, group, friction, 1.0) for group in chosen]
+    for path, (given, labels) in block.friction.items():
+        value = materials.add(path, np.full(worlds, given))
+        derivations += [_spread(make, value, group, friction, 1.0) for group in chosen if group.name in labels]
     largest = float(thickness[points].max()) * 2 if block.thickness is None else block.thickness
     found = SelfContact(
         tuple(block.labels),
         margin,
         block.every,
-        LEAST_ROOM + ROOM * points.size if block.capacity is None else block.capacity,
+        min(LEAST_ROOM + ROOM * points.size, MOST_PAIRS) if block.capacity is None else block.capacity,
         mean_edge + margin + largest,
         make.constant(points, int),
         make.constant(triangles, int),

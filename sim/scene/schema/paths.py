@@ -68,9 +68,9 @@ class SceneValue:
 
     @property
     def _material_value(self) -> tuple[int, str]:
-        """How many steps lead to the line that names a path in the model, and that path."""
-        named = ((k + 1, line.model_path) for k, line in enumerate(self.lines) if line.model_path)
-        return next(named, (len(self.steps), ""))
+        """How many steps lead to the last line that names a path in the model, and that path."""
+        named = [(k + 1, line.model_path) for k, line in enumerate(self.lines) if line.model_path]
+        return named[-1] if named else (len(self.steps), "")
 
 
 class NoSuchPath(LookupError):

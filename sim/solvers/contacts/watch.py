@@ -7,7 +7,7 @@ what a search or a rollout repeats is never watched.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,10 @@ import numpy as np
 from sim.constraints.contact.surface import impact_struct, surface_struct
 from sim.constraints.contact.switches import (
     CLOSING,
-    CONE,
     GROWS,
     NEAR,
     OPEN,
     SLIPS,
-    THRESHOLD,
     TOGETHER,
     make_foresight,
     make_gap,
@@ -41,55 +39,9 @@ from sim.model.control import Contacts
 from sim.model.state import State
 from sim.solvers.base import Solver, Substep
 from sim.solvers.batch import ConstraintBatch, Rows
+from sim.solvers.contacts.count import SWITCHES, ContactCount, Deepest
+from sim.solvers.contacts.surfaces import SurfaceWatch
 from sim.solvers.xpbd import SolverXPBD
-
-SWITCHES = {
-    "opens or closes": CLOSING,
-    "sticks or slips": CONE,
-    "rests or rebounds": THRESHOLD,
-    "hits with others": TOGETHER,
-}
-"""What a contact can be about to do otherwise, and its bit."""
-
-
-@dataclass
-class Deepest:
-    """The deepest that a contact was found at the end of a step.
-
-    depth [m], 0 where none ever was inside; contact: label of who added it; on: what it is a contact of; time [s].
-    """
-
-    depth: float = 0.0
-    contact: str = ""
-    on: str = ""
-    time: float = 0.0
-
-    def __str__(self) -> str:
-        return f"{self.depth:.3g} m at {self.time:.4g} s: {self.contact} and {self.on}" if self.depth else "none"
-
-
-@dataclass
-class ContactCount:
-    """Contacts of many steps: how many pushed, summed over steps, and of these how many were within a relative 1e-6 of
-    a switch, in all and by kind (`SWITCHES`); the worst penetration; by label how often any pushed, slipped, and hit
-    faster than what rests."""
-
-    pushing: int = 0
-    switching: int = 0
-    kinds: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SWITCHES, 0))
-    worst: Deepest = field(default_factory=Deepest)
-    used: dict[str, list[int]] = field(default_factory=dict)
-
-    @property
-    def message(self) -> str:
-        """A sentence for people; empty where nothing switches."""
-        if not self.switching:
-            return ""
-        kinds = ", ".join(f"{name}: {count}" for name, count in self.kinds.items() if count)
-        return (
-            f"{_spaced(self.switching)} of {_spaced(self.pushing)} contacts that push, summed over steps, switch within"
-            f" {NEAR:g} ({kinds}): the gradient is one-sided there, that of what they do now"
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +97,8 @@ class ContactWatch:
         self._contacts: Contacts | None = None
         self._steps = 0
         self._graphs: dict[tuple[int, int, float], tuple[Graph, State, State]] = {}
+        own = solver.surfaces if isinstance(solver, SolverXPBD) else None
+        self._surfaces = None if own is None else SurfaceWatch(own)
         self._at = {id(looked.batch): looked for looked in self._looked}
         host = model.particle_q.numpy()
         size = max(1.0, float(np.abs(host).max(initial=0.0)), float(np.abs(model.body_q.numpy()).max(initial=0.0)))
@@ -258,8 +212,12 @@ class ContactWatch:
             kernel = make_foresight(made.constraint, made.slots, model.dtype, looked.rough)
             launch(kernel, made.count, [*self._declared(looked), looked.surface, *moving, *at], written)
 
-    def _look(self, s: Substep, batch: ConstraintBatch, rows: Rows, done: int, velocities: bool) -> None:
+    def _look(self, s: Substep, batch: ConstraintBatch | None, rows: Rows | None, done: int, velocities: bool) -> None:
         """Before the projection of some constraints, or the sweep over their velocities."""
+        if batch is None or rows is None:
+            if self._surfaces is not None and s.pairs is not None:
+                self._surfaces.look(s.pairs, s.reference, s.particle, done == 0, self._rounding)
+            return
         looked = self._at.get(id(batch))
         if looked is None:
             return
@@ -309,19 +267,9 @@ class ContactWatch:
                 seen = [own > 0, own & SLIPS > 0, own >= GROWS]
                 before = self.count.used.get(label, [0, 0, 0])
                 self.count.used[label] = [n + bool(s.any()) for n, s in zip(before, seen, strict=True)]
-        self._measure_surfaces(time)
+        if self._surfaces is not None and self._contacts is not None and self._contacts.pairs is not None:
+            self._surfaces.add_up(self._contacts.pairs, self.count, time)
         return np.concatenate(codes) if codes else np.zeros(0, np.int32)
-
-    def _measure_surfaces(self, time: float) -> None:
-        """Of surfaces that collide with themselves: pairs that push, and the worst penetration."""
-        contact, solver = self.solver.model.contact, self.solver
-        if contact is None or self._contacts is None or self._contacts.pairs is None:
-            return
-        found, room = self._contacts.pairs.count.numpy(), contact.capacity
-        pushes = solver.multipliers("contact").numpy() > 0
-        self.count.pushing += sum(int(np.count_nonzero(pushes[k * room : k * room + found[k]])) for k in range(2))
-        if self._contacts.worst > self.count.worst.depth:
-            self.count.worst = Deepest(self._contacts.worst, "contact", ", ".join(contact.labels), time)
 
     def _mark_together(self, codes: list[np.ndarray], switching: list[np.ndarray]) -> None:
         """Impacts of one mover within `NEAR` of a step of each other."""
@@ -418,7 +366,3 @@ def _impacts(looked: _Looked, code: np.ndarray) -> Iterator[tuple[int, float, in
     for k in np.flatnonzero((code > 0) & (at >= 0.0)):
         for mover in set(looked.movers[k].tolist()) - {-1}:
             yield int(k), float(at[k]), mover
-
-
-def _spaced(count: int) -> str:
-    return f"{count:,}".replace(",", " ")

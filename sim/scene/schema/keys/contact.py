@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from sim.scene.schema.keys.common import key
-from sim.schema.containers import List, Table
+from sim.schema.containers import List, Map, Table, Union
 from sim.schema.kinds import NOT_NEGATIVE, POSITIVE, Int, NameOf, Number
 
 # fmt: off
 CONTACT = Table((
     key("self", List(NameOf("objects")), "cloths and solids whose surfaces collide with themselves and with each other",
         []),
-    key("friction", Number("", NOT_NEGATIVE), "coefficient of friction between them", 0, may_vary=True,
+    key("friction", Union((Number("", NOT_NEGATIVE),
+                           Map(Number("", NOT_NEGATIVE), keys="objects", model_path="contact.friction.{2}"))),
+        "coefficient of friction between them, one or that of each object; of two the mean counts", 0, may_vary=True,
         model_path="contact.friction"),
     key("thickness", Number("m", POSITIVE), "distance that their surfaces keep; default: `thickness` of both objects, "
         "added up", may_vary=True, model_path="contact.thickness"),
