@@ -5,8 +5,8 @@ them.  A name that is neither is an error.
 
 mode: "debug" checks every index as `sim.set_check_bounds(True)` does, "release" does not.
 verify_fp: raise NonFiniteError, with thread and line, at the first launch of this thread that makes a NaN or infinity.
-verify_autograd_array_access: warn, at the user's line, where an array is overwritten that a tape needs: the tape keeps a
-    copy, which takes memory, and Warp's gradient would be wrong.
+verify_autograd_array_access: warn, at the user's line, where an array is overwritten that a tape needs: the tape keeps
+    a copy, which takes memory, and Warp's gradient would be wrong.
 verify_cuda: wait for the end of each launch, so that an error of a GPU is raised where it belongs.
 print_launches: print the name, time and bytes of every kernel that runs.
 cache_kernels, kernel_cache_dir: whether compiled kernels are kept on disk, and where (None: $SIM_CACHE_DIR, or the
