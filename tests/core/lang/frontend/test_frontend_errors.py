@@ -485,7 +485,7 @@ ROWS: list[tuple[str, str, str, str, str]] = [
         "vectors into a matrix",
         "y = mat33(v[0], v[1], v[2])",
         "mat33(",
-        "mat33<float32>(...) takes 9 numbers row by row, or one for all, got vec3<float32> and vec3<float32> and vec3<float32>",
+        "takes 9 numbers row by row, or one for all, got vec3<float32> and vec3<float32> and vec3<float32>",
         "write sim.matrix_from_rows(...) or sim.matrix_from_cols(...) for vectors",
     ),
     ("unknown field", "y = Point(z=s)", "Point(", "struct Point has no field 'z'", "it has mass, at"),
