@@ -187,6 +187,29 @@ def indexed_arrays_in_elements():
     return [out.numpy(), values.numpy()]
 
 
+def atomics_on_arrays_in_elements():
+    @wp.struct
+    class Counters:
+        total: wp.array(dtype=float)
+        marks: wp.array(dtype=int)
+
+    @wp.kernel
+    def work(counters: wp.array(dtype=Counters)):
+        i = wp.tid()
+        wp.atomic_add(counters[i % 2].total, 0, float(i))
+        wp.atomic_or(counters[i % 2].marks, 0, 1 << i)
+        wp.atomic_max(counters[i % 2].marks, 1, i * i)
+
+    made, held = [], []
+    for _ in range(2):
+        c = Counters()
+        c.total, c.marks = wp.zeros(1, dtype=float), wp.zeros(2, dtype=int)
+        made.append(c)
+        held += [c.total, c.marks]
+    wp.launch(work, dim=7, inputs=[wp.array(made, dtype=Counters)])
+    return [a.numpy() for a in held]
+
+
 def arrays_that_were_not_set():
     @wp.struct
     class Pair:
