@@ -80,8 +80,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             (without, _, _), (shown, first, frames) = made[False], made[True]
             ratios.append(shown / without)
             firsts.append(first)
-            print(f"{without:.2f} s, live {shown:.2f} s: {100 * (ratios[-1] - 1):+.1f} %; first frame after {first[0]:.2f}"
-                  f" s, {first[1]:.2f} s of processor time; {frames} states with motion", flush=True)  # fmt: skip
+            moved = f"{first[0]:.2f} s, {first[1]:.2f} s of processor time; {frames} states with motion"
+            more = 100.0 * (ratios[-1] - 1.0)
+            print(f"{without:.2f} s, live {shown:.2f} s: {more:+.1f} %; first frame after {moved}", flush=True)
             least.append((without, shown))
     without, shown = (min(pair[k] for pair in least) for k in range(2))
     print(f"processor time: median of pairs {100 * (statistics.median(ratios) - 1):+.1f} %, least of each"
