@@ -118,7 +118,7 @@ def add_sites(context: BuildContext) -> None:
     """
     for name, bodies in context.bodies.items():
         entry = context.data["objects"][name]
-        observed = [m["at"] for m in context.data["markers"].values() if m["on"] == name and "at" in m]
+        observed = [m["at"] for _, m in context.entries("markers") if m["on"] == name and "at" in m]
         poses = [context.builder.pose_of(int(body)) for body in bodies]
         if "rod" in entry:
             lengths = context.builder.bodies[name].lengths

@@ -33,6 +33,8 @@ def add_shapes(context: BuildContext) -> None:
 
 def add_contact(context: BuildContext) -> None:
     """What collides with itself, and how bodies are found."""
+    if "contact" in context.skipped:
+        return
     entry = context.data["contact"]
     if "bodies" in entry:
         with context.at("contact.bodies"):
