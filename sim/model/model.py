@@ -17,7 +17,7 @@ from sim.core.runtime.devices.device import Device
 from sim.core.runtime.devices.graph import Graph, capturing
 from sim.display import html_table
 from sim.model.collision.detection import PairLists
-from sim.model.collision.near.declared import BodyContact
+from sim.model.collision.near.declared import BodyContact, MeetingShapes
 from sim.model.collision.surfaces import SelfContact
 from sim.model.constraint_set import ConstraintSet
 from sim.model.control import Contacts, Control
@@ -43,7 +43,8 @@ class Model:
     faces of any?
     worlds: how many copies of everything there are, see `ModelBuilder.replicate`.
     contact: the surfaces that collide with themselves and each other, None for none; near: the shapes of bodies that
-    every step looks for, None where all pairs of them are constraints from the beginning.
+    every step looks for, None where all pairs of them are constraints from the beginning; meeting: those pairs, and
+    those with balls of the world.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Model:
         joints: dict[str, Joint] | None = None,
         contact: SelfContact | None = None,
         near: BodyContact | None = None,
+        meeting: MeetingShapes | None = None,
         check_start: Callable[[Model], None] = lambda model: None,
     ) -> None:
         self.__dict__.update(arrays)
@@ -73,7 +75,7 @@ class Model:
         self.materials, self.constraint_sets, self.groups = materials, constraint_sets, groups
         self.shapes, self.attachments, self.in_air, self.worlds = shapes, attachments, in_air, worlds
         self.in_wind, self.bodies, self.visuals = in_wind, bodies or {}, list(visuals)
-        self.joints, self.contact, self.near = joints or {}, contact, near
+        self.joints, self.contact, self.near, self.meeting = joints or {}, contact, near, meeting
         self._derivations, self._check_start = list(derivations), check_start
         self._recorded: Bookmark | None = None  # on a tape: derived data is recorded before it
         self._captured: weakref.ref[Graph] | None = None  # the graph in which derived data was captured last

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sim.constraints.contact.boxes import contact_corner, contact_edges, make_choice
+from sim.constraints.contact.boxes import contact_corner, contact_edges
+from sim.constraints.contact.choice import make_choice
 from sim.constraints.contact.impact import make_impact
 from sim.constraints.contact.projection import make_contact_projection
 from sim.constraints.contact.rebound import make_rebound
@@ -27,6 +28,7 @@ from sim.model.state import State
 from sim.solvers.batch import ConstraintBatch, Rows
 from sim.solvers.bodies import BodyStep
 from sim.solvers.near.lanes import NearContacts, NearLanes
+from sim.solvers.near.passing import PassingCheck
 
 CHOSEN = {contact_corner: ("face",), contact_edges: ("edge", "other_edge")}
 """Parameters that every step chooses."""
@@ -81,6 +83,7 @@ class FrictionStep:
         by_name = {batch.set.name: batch for batch in self.batches}
         self.near = None if near is None else NearContacts(self.model, self.bodies, near, by_name)
         model, real = self.model, self.model.dtype
+        self.passing = PassingCheck(model, self.bodies, self.near)
         self._no_lanes = zeros(1, int32, model.device, requires_grad=False)
         self.touching: dict[str, Touching] = {}
         for batch in self.batches:
@@ -102,7 +105,7 @@ class FrictionStep:
     def scratch(self) -> list[array]:
         """Arrays that every step writes before it reads them."""
         near = [] if self.near is None else self.near.scratch
-        return near + [
+        return [*near, *self.passing.scratch] + [
             a
             for t in self.touching.values()
             for a in (
@@ -115,6 +118,18 @@ class FrictionStep:
                 *t.chosen,
             )
         ]
+
+    def forget_reports(self) -> None:
+        """Before steps that `refuse_incomplete` is to look at."""
+        if self.near is not None:
+            self.near.begin()
+        self.passing.begin()
+
+    def refuse_incomplete(self) -> None:
+        """Raises ContactError where bodies may have met that were not looked at since `forget_reports`."""
+        if self.near is not None:
+            self.near.refuse_incomplete()
+        self.passing.refuse_passed()
 
     def find_impacts(self, before: State, reference: array, particle: array, dt: float) -> None:
         """When contacts close in the step that was predicted; first of all, which bodies are near each other."""
@@ -220,6 +235,7 @@ class FrictionStep:
         """Keeps the forces of contacts for the next step, and what they have slid."""
         if self.near is not None:
             self.near.check()
+        self.passing.check()
         for t in self.pressing:
             lanes = self._lanes(t)
             made, bodies = t.batch.set, self.bodies

@@ -174,13 +174,11 @@ class SolverXPBD(Solver, key="xpbd"):
 
     def forget_reports(self) -> None:
         """See `Solver`."""
-        if self.friction.near is not None:
-            self.friction.near.begin()
+        self.friction.forget_reports()
 
     def refuse_incomplete(self) -> None:
         """See `Solver`."""
-        if self.friction.near is not None:
-            self.friction.near.refuse_incomplete()
+        self.friction.refuse_incomplete()
 
     def _no_bodies(self) -> str:
         return "" if self.integrator == "euler" else f"integrator={self.integrator!r}"

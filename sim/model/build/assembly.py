@@ -29,7 +29,7 @@ from sim.model.build.self_contact import SelfContactBlock, derive_self_contact, 
 from sim.model.build.shapes.blocks import NearBlock, ShapeBlock
 from sim.model.build.shapes.contacts import contact_blocks, tied_pairs
 from sim.model.build.shapes.derive import listed_shapes, shape_arrays
-from sim.model.build.shapes.near import MANY, near_contact, near_pairs
+from sim.model.build.shapes.near import MANY, meeting_shapes, near_contact, near_pairs
 from sim.model.build.shapes.overlaps import check_apart
 from sim.model.build.shapes.pairs import pair_blocks
 from sim.model.build.worlds import (
@@ -226,6 +226,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         joints=listed_joints(parts.joints, of_joints, parts.worlds),
         contact=contact,
         near=near,
+        meeting=meeting_shapes(parts.shapes, np.zeros_like(may) if is_near else may, parts.worlds, make),
         check_start=partial(_check_start, parts),
     )
     model.refresh()

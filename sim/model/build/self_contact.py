@@ -24,6 +24,8 @@ MARGIN = 0.25
 EVERY = 10
 ROOM, LEAST_ROOM = 16, 4000
 """Pairs of a kind for each point, and those beside, where no capacity is given."""
+MOST_PAIRS = 2**28 - 1
+"""Of a kind, whose eight points have numbers of 32 bits."""
 CLOSER = 1e-3
 """Part of the thickness by which points may be too close in the beginning."""
 
@@ -81,6 +83,10 @@ class SelfContactBuilder(JointBuilder):
         for name, count in (("every", every), ("capacity", 1 if capacity is None else capacity)):
             if isinstance(count, bool) or int(count) != count or count < 1:
                 raise ModelError(f"{name} = {count!r}", "Give a whole number, at least 1")
+        if capacity is not None and capacity > MOST_PAIRS:
+            raise ModelError(
+                f"capacity = {capacity}: points of pairs have numbers of 32 bits", f"Take at most {MOST_PAIRS}"
+            )
         self._labels.add(self._label("contact", "contact"))
         self._self_contact = SelfContactBlock(
             labels,
@@ -135,7 +141,7 @@ def derive_self_contact(
         tuple(block.labels),
         margin,
         block.every,
-        LEAST_ROOM + ROOM * points.size if block.capacity is None else block.capacity,
+        min(LEAST_ROOM + ROOM * points.size, MOST_PAIRS) if block.capacity is None else block.capacity,
         mean_edge + margin + largest,
         make.constant(points, int),
         make.constant(triangles, int),

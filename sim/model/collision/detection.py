@@ -14,7 +14,7 @@ from sim.core.runtime.arrays.creation import copy, zeros
 from sim.core.runtime.launch.launch import launch
 from sim.core.spatial.hash_grid import HashGrid
 from sim.core.spatial.sorting import Scan
-from sim.model.collision.kernels import PIECES, detection_kernels
+from sim.model.collision.kernels import BEYOND, PIECES, detection_kernels
 from sim.model.collision.surfaces import SelfContact
 from sim.model.errors import ModelError
 
@@ -149,7 +149,7 @@ class PairLists:
             offset.zero_()
             launch(counting, count, inputs, [self._found])
             self._scans[kind].run(offset)
-            launch(k.take_total, 1, [offset, kind, room], [self.count, self.needed])
+            launch(k.take_total, count, [offset, kind, room], [self.count, self.needed])
             launch(filling, count, inputs, [self._found])
             begin = kind * room
             given = [begin, parts, offset, self._found, room, of.owner, of.rest]
@@ -192,6 +192,11 @@ class PairLists:
         """Raises ContactError where a pair may have been missed since `begin`.  Waits for the device."""
         of = self.of
         needed, moved = max(self.needed.numpy().tolist()), float(self.moved.numpy()[0])
+        if needed == BEYOND:
+            raise ContactError(
+                f"contact: more pairs may touch{when} than have numbers of 32 bits",
+                f"Set a smaller margin, or detect more often (margin {of.margin:g} m, every {of.every} steps now)",
+            )
         if needed > of.capacity:
             raise ContactError(
                 f"contact: {needed} pairs may touch{when}, and there is room for {of.capacity}",

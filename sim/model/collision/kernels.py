@@ -18,6 +18,8 @@ from sim.core.spatial.hash_grid_queries import cell_of, wrapped
 
 PIECES = 16
 """Parts in which the points of a world are added up."""
+BEYOND = 2**31 - 1
+"""So many pairs, or more."""
 FAR = 1e30
 """The rest distance of parts of different objects."""
 
@@ -189,7 +191,7 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
             found: array[int],
         ):
             k = tid()
-            if not fill or offset[k + 1] > offset[k]:
+            if not fill or (offset[k] >= 0 and offset[k + 1] > offset[k]):
                 a, b, c = triangles[k, 0], triangles[k, 1], triangles[k, 2]
                 x_a, x_b, x_c = x[a], x[b], x[c]
                 low, high = lower(lower(x_a, x_b), x_c), upper(upper(x_a, x_b), x_c)
@@ -244,7 +246,7 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
             found: array[int],
         ):
             k = tid()
-            if not fill or offset[k + 1] > offset[k]:
+            if not fill or (offset[k] >= 0 and offset[k + 1] > offset[k]):
                 a, b = edges[k, 0], edges[k, 1]
                 x_a, x_b = x[a], x[b]
                 low, high = lower(x_a, x_b), upper(x_a, x_b)
@@ -284,9 +286,13 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
 
     @kernel
     def take_total(offset: array[int], kind: int, capacity: int, count: array[int], needed: array[int]):
-        total = offset[offset.shape[0] - 1]
-        count[kind] = min(total, capacity)
-        atomic_max(needed, kind, total)
+        k = tid()
+        if offset[k + 1] < offset[k]:  # sums that do not rise are beyond 32 bits
+            atomic_max(needed, kind, BEYOND)
+        if k == 0:
+            total = offset[offset.shape[0] - 1]
+            count[kind] = max(min(total, capacity), 0)
+            atomic_max(needed, kind, total)
 
     # -------------------------------------------------------------------------------------- pairs
     def describe(edges: bool) -> Kernel:
@@ -305,7 +311,7 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
             limit: array[real],
         ):
             k = tid()
-            for e in range(offset[k], min(offset[k + 1], capacity)):
+            for e in range(max(offset[k], 0), min(offset[k + 1], capacity)):
                 row, other = begin + e, found[e]
                 if edges:
                     rows[row, 0], rows[row, 1] = parts[k, 0], parts[k, 1]

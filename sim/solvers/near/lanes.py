@@ -173,8 +173,8 @@ class NearContacts:
             for b in (self.batches[s.name],)
         }
         self._low, self._high = make(n, vector(3, real)), make(n, vector(3, real))
-        self._offset, self._pairs = make(n + 1), make((of.capacity, 2))
-        self._total, self.needed, self.beyond = make(1), make(1), make(1, real)
+        self._offset, self.pairs = make(n + 1), make((of.capacity, 2))
+        self.total, self.needed, self.beyond = make(1), make(1), make(1, real)
         self._scan = Scan(n + 1, device)
         self.single = grad
         self.left_over = make(1)
@@ -182,7 +182,7 @@ class NearContacts:
     @property
     def scratch(self) -> list[array]:
         """Arrays that every step writes before it reads them, and what it reports."""
-        own = [self._low, self._high, self._offset, self._pairs, self._total, self.needed, self.beyond, self.left_over]
+        own = [self._low, self._high, self._offset, self.pairs, self.total, self.needed, self.beyond, self.left_over]
         return [*own, *(a for lanes in self.sets.values() for a in lanes.arrays)]
 
     @property
@@ -216,10 +216,10 @@ class NearContacts:
             self._offset.zero_()
             launch(k.count, of.solids.size, boxes, [self._offset])
             self._scan.run(self._offset)
-            launch(k.list_pairs, of.solids.size, [*boxes, self._offset], [self._pairs])
-            launch(k.take_total, 1, [self._offset], [self._total, self.needed])
+            launch(k.list_pairs, of.solids.size, [*boxes, self._offset], [self.pairs])
+            launch(k.take_total, 1, [self._offset], [self.total, self.needed])
             for lanes in self.sets.values():
-                lanes.assign(self._total, self._pairs, self.left_over)
+                lanes.assign(self.total, self.pairs, self.left_over)
         for lanes in self.sets.values():
             lanes.fill()
 

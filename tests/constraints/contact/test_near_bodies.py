@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import sim
+from sim.model.build.shapes.near import check_numbers
 from sim.solvers.contacts.watch import ContactWatch
 
 Config = sim.ModelBuilder.ShapeConfig
@@ -108,3 +109,12 @@ def test_what_meets_nothing_is_not_looked_for() -> None:
     model = builder.finalize(dtype=sim.float64)
     assert model.near is not None and model.near.each == 2
     assert np.abs(place(model, 30) - model.body_q.numpy())[:, 1].max() < 1e-3
+
+
+def test_numbers_of_pairs_that_do_not_fit_are_refused() -> None:
+    """Of 32 bits: at the limit, beyond it, and where a builder asks for that much room."""
+    check_numbers(1000, 2147, 10**6, 48)
+    with pytest.raises(sim.ModelError, match=r"1000 shapes .* in each of 2148 worlds .* Take at most 2147 worlds"):
+        check_numbers(1000, 2148, 10**6, 48)
+    with pytest.raises(sim.ModelError, match=r"room for 200000000 near pairs of \d+ contacts.* at most \d+"):
+        stack(3, capacity=200_000_000)

@@ -8,6 +8,7 @@ from pair_tools import edge_edge_distance, point_triangle_distance
 
 import sim
 from sim.model.collision.detection import ContactError, PairLists
+from sim.model.collision.kernels import detection_kernels
 
 CELLS, CELL, THICKNESS, MARGIN = 3, 0.05, 0.004, 0.03
 
@@ -134,3 +135,21 @@ def test_pairs_of_a_mesh_finer_than_its_thickness_rest() -> None:
                 assert limit[k] > 1e20
             elif kind == 0:
                 assert limit[k] == pytest.approx(0.5 * distance(rest[row]), rel=1e-9)
+
+
+def test_more_pairs_than_have_numbers_are_an_error() -> None:
+    """Counts whose sums come back to small ones after 32 bits, as they would from a margin far too wide."""
+    model, _, _ = crumpled(0)
+    lists = PairLists(model.contact)
+    counts = np.zeros(len(model.contact.triangles.numpy()) + 1, np.int32)
+    counts[:5] = [7, 2**31 - 10, 2**31 - 10, 30, 2]
+    with np.errstate(over="ignore"):
+        sums = np.concatenate([[0], np.cumsum(counts, dtype=np.int32)[:-1]]).astype(np.int32)
+    assert 0 <= sums[-1] < lists.of.capacity
+    take_total = detection_kernels(sim.float64).take_total
+    offset = sim.array(sums, dtype=int)
+    sim.launch(take_total, len(sums) - 1, [offset, 0, lists.of.capacity], [lists.count, lists.needed])
+    with pytest.raises(ContactError, match=r"more pairs may touch than have numbers of 32 bits"):
+        lists.refuse_incomplete()
+    with pytest.raises(sim.ModelError, match=r"capacity = 300000000: .* at most 268435455"):
+        crumpled(0, capacity=300_000_000)

@@ -14,6 +14,7 @@ from sim.constraints.slots.bodies import slot_types
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.types import int32, vector
 from sim.model.build.shapes.blocks import NearBlock, ShapeBlock
+from sim.model.build.shapes.contacts import meets_world
 from sim.model.build.shapes.pairs import (
     CORNERS,
     EDGED,
@@ -25,9 +26,10 @@ from sim.model.build.shapes.pairs import (
     crossings_of,
     seen,
 )
-from sim.model.collision.near.declared import BodyContact, NearSet
+from sim.model.collision.near.declared import BodyContact, MeetingShapes, NearSet
 from sim.model.constraint_set import ConstraintSet
 from sim.model.derived.arrays import ArrayFactory
+from sim.model.errors import ModelError
 
 MANY = 64
 """So many pairs of shapes in a world are all constraints from the beginning; of more those that are near."""
@@ -38,6 +40,8 @@ COLORS, MOST_COLORS = 8, 16
 with gradients all have one of the most."""
 IN_TURN = 128
 """Room for so many pairs of one world: all are taken one after the other, which costs the fewest launches."""
+MOST = 2**31 - 1
+"""Pairs and rows have numbers of 32 bits."""
 MARGIN = 0.1
 """In least half widths of the shapes of bodies, where none is given."""
 
@@ -76,6 +80,43 @@ def near_pairs(shapes: Sequence[ShapeBlock], joined: set[tuple[int, int]]) -> np
     return may.astype(np.int32)
 
 
+def meeting_shapes(
+    shapes: Sequence[ShapeBlock], may: np.ndarray, worlds: int, make: ArrayFactory
+) -> MeetingShapes | None:
+    """The pairs that are not looked for: of solids that may meet (`near_pairs`), and with balls of the world."""
+    number = np.array([k for k, shape in enumerate(shapes) if is_solid(shape)], int)
+    pairs = [(number[i], number[j]) for i, j in zip(*np.nonzero(may), strict=True)]
+    balls = [k for k, shape in enumerate(shapes) if shape.bodies[0] < 0 and shape.kind == "sphere"]
+    pairs += [(i, k) for i in balls for k, shape in enumerate(shapes) if meets_world(shapes[i], shape)]
+    if not pairs:
+        return None
+    rows = np.concatenate([np.array(pairs) * worlds + world for world in range(worlds)]).astype(np.int32)
+    everyone = np.arange(len(shapes) * worlds, dtype=np.int32)
+    return MeetingShapes(
+        make.constant(rows, int32),
+        make.constant(np.array([len(rows)], np.int32), int32),
+        make.constant(everyone, int32),
+    )
+
+
+def check_numbers(solids: int, worlds: int, capacity: int, lane: int) -> None:
+    """Raises ModelError where numbers of pairs, or of the rows of as many lanes, are more than an int32 has.
+
+    A pair of solids t < u of all worlds has the number t solids + u mod solids.
+    """
+    if worlds * solids**2 > MOST:
+        raise ModelError(
+            f"contact: {solids} shapes that may touch in each of {worlds} worlds are {worlds * solids**2} pairs, more"
+            f" than the {MOST} that have numbers",
+            f"Take at most {MOST // solids**2} worlds at once, or leave shapes out of each other's `touches`",
+        )
+    if capacity * lane > MOST:
+        raise ModelError(
+            f"contact: room for {capacity} near pairs of {lane} contacts each is more than {MOST} numbers",
+            f"Set a capacity of at most {MOST // lane}",
+        )
+
+
 def near_contact(
     block: NearBlock, shapes: Sequence[ShapeBlock], may: np.ndarray, worlds: int, make: ArrayFactory
 ) -> tuple[BodyContact, dict[str, ConstraintSet]]:
@@ -100,6 +141,8 @@ def near_contact(
     least = min(_least(shape) for shape in solids if shape.bodies[0] >= 0)
     capacity = min(int(may.sum()), LEAST_ROOM + ROOM * len(solids)) * worlds
     capacity = capacity if block.capacity is None else block.capacity
+    rows_of = [kind.rows * (2 if (of == 3).any() else 1) for kind, of in roles.items()]
+    check_numbers(len(solids), worlds, capacity, max(rows_of, default=1))
     sets, made = [], {}
     for kind, of in roles.items():
         both = bool((of == 3).any())

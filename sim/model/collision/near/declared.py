@@ -58,3 +58,13 @@ class BodyContact:
         """All that detection reads."""
         own = [self.solids, self.classes, self.may, self.rubs, self.bounces]
         return [*own, *(a for s in self.sets for a in (s.roles, s.units) if a is not None)]
+
+
+@dataclass(frozen=True, eq=False)
+class MeetingShapes:
+    """Pairs of shapes that are constraints from the beginning, in all worlds: (n, 2) int32, of which total (1,) = n;
+    solids: (shapes,) int32, their numbers."""
+
+    pairs: array
+    total: array
+    solids: array

@@ -19,7 +19,7 @@ from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, quaternion, transformation, vector
 from sim.core.runtime.arrays.array import array, array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
-from sim.model.fields import BOX, CAPSULE, SPHERE
+from sim.model.collision.near.extents import extent
 
 NO_KEY = 2**31 - 1
 """Behind the last key."""
@@ -50,19 +50,6 @@ def near_kernels(real: Scalar) -> NearKernels:
     Bodies = body_struct(real)
 
     # -------------------------------------------------------------------------------------- where shapes are
-    @func
-    def extent(kind: int, size):
-        """Half lengths of a box around a shape, in its own axes."""
-        half = size
-        if kind != BOX:
-            high = size[1]
-            if kind == SPHERE:
-                high = size[0]
-            if kind == CAPSULE:
-                high = size[0] + size[1]
-            half = type(size)(size[0], size[0], high)
-        return half
-
     @func
     def box_of(place, q, transform, com, half):
         """Middle and half lengths along the axes of the world of a shape of a body with its centre of mass there."""

@@ -1,0 +1,73 @@
+"""Whether shapes of bodies have come through each other within a step, as it ends: an error.
+
+See `sim.model.collision.near.passing` for the kernel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sim.core.lang.types import int32
+from sim.core.runtime.ambient import recording
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.launch.launch import launch
+from sim.model.collision.detection import ContactError
+from sim.model.collision.near.passing import make_passing
+from sim.model.model import Model
+from sim.solvers.bodies import BodyStep
+from sim.solvers.near.lanes import NearContacts
+
+
+@dataclass(eq=False)
+class PassingCheck:
+    """Of the pairs of a model that are constraints from the beginning, and of those that steps find."""
+
+    model: Model
+    bodies: BodyStep
+    near: NearContacts | None
+
+    def __post_init__(self) -> None:
+        model = self.model
+        self._furthest = zeros(1, model.dtype, model.device, requires_grad=False)
+        self._last = zeros(1, int32, model.device, requires_grad=False)
+
+    @property
+    def scratch(self) -> list[array]:
+        """What steps report."""
+        return [self._furthest, self._last]
+
+    def begin(self) -> None:
+        """Forgets what was reported."""
+        self._furthest.zero_()
+        self._last.zero_()
+
+    def check(self) -> None:
+        """Notes what has come through something else in a step that ends."""
+        declared, near = self.model.meeting, self.near
+        if declared is not None:
+            self._find(declared.total, declared.pairs, declared.solids, False)
+        if near is not None:
+            self._find(near.total, near.pairs, near.of.solids, True)
+
+    def _find(self, total: array, pairs: array, solids: array, near: bool) -> None:
+        model, bodies = self.model, self.bodies
+        shapes = [model.shape_body, model.shape_type, model.shape_transform, model.shape_scale, model.body_com]
+        inputs = [total, pairs, solids, *shapes, bodies.start, bodies.dx, bodies.turn]
+        with recording.paused():
+            launch(make_passing(model.dtype, near), pairs.shape[0], inputs, [self._furthest, self._last])
+
+    def refuse_passed(self) -> None:
+        """Raises ContactError where something has since `begin`.  Waits for the device."""
+        if self.model.meeting is None and self.near is None:
+            return
+        last = int(self._last.numpy()[0])
+        if not last:
+            return
+        shape = next(s for s in self.model.shapes if last - 1 in s.numbers)
+        world = f" of world {int((shape.numbers == last - 1).argmax())}" if self.model.worlds > 1 else ""
+        raise ContactError(
+            f"contact: {shape.label!r}{world} and another shape have come through each other in a step, one by"
+            f" {float(self._furthest.numpy()[0]):.3g} m as the other sees it: more than contacts look at",
+            "Take shorter steps, in which shapes come less far than a quarter of their least widths, or slower starts",
+        )
