@@ -176,3 +176,30 @@ def test_inertia_is_found_within_its_standard_errors(tmp_path):
         assert (error > 0).all() and (error < 0.02 * np.abs(true).max()).all(), name
         assert (np.abs(found.parameters[name] - true) < 4 * error).all(), name
     assert found.loss < 1.2
+
+
+NOODLE = """
+format: 2
+time: {duration: 0.1, fps: 10 Hz, substeps: 4}
+solver: {xpbd: {direct: [noodle]}}
+objects:
+  noodle:
+    rod: {points: [[0, 0.1, 0], [0.4, 0.1, 0]], segments: 4, radius: 5 mm, density: 1000, young: 1e6SURFACE}
+  block:
+    body: {held: true, shapes: {hull: {box: {half: [0.02, 0.02, 0.02]}}}}
+    position: [0, 0.03, 0]
+shapes:
+  table: {plane: {normal: [0, 1, 0]}}
+"""
+
+
+def test_a_rod_collides_with_its_surface_and_without_one_a_warning_says_so(tmp_path):
+    bare = sim.load_scene(write_scene(tmp_path, NOODLE.replace("SURFACE", ""))).build()
+    assert not any(name.startswith("contact") for name in bare.model.constraint_sets)
+    (told,) = (text for text in bare.description.notes if "objects.noodle.rod" in text)
+    assert "`table`, `block`" in told and "surface: {friction: 0.3}" in told
+    surface = ", surface: {friction: 0.4, touches: [block]}"
+    made = sim.load_scene(write_scene(tmp_path, NOODLE.replace("SURFACE", surface))).build()
+    assert not any("objects.noodle.rod" in text for text in made.description.notes)
+    assert made.model["noodle.mu"].numpy() == pytest.approx(0.4)
+    assert {"contact_plane@a", "contact_box@ab"} <= set(made.model.constraint_sets)
