@@ -203,3 +203,21 @@ def test_a_rod_collides_with_its_surface_and_without_one_a_warning_says_so(tmp_p
     assert not any("objects.noodle.rod" in text for text in made.description.notes)
     assert made.model["noodle.mu"].numpy() == pytest.approx(0.4)
     assert {"contact_plane@a", "contact_box@ab"} <= set(made.model.constraint_sets)
+
+
+@pytest.mark.parametrize(("radius", "narrow"), [(0.01, True), (0.04, False)])
+def test_what_fits_between_the_points_of_a_cloth_is_a_warning(tmp_path, radius, narrow):
+    text = f"""
+format: 2
+time: {{duration: 0.1, fps: 10 Hz, substeps: 4}}
+objects:
+  sheet:
+    cloth: {{grid: {{size: [0.2, 0.2], cells: [5, 5]}}, density: 0.2, material: {{distance: {{compliance: 1e-4}}}}}}
+  marble:
+    body: {{shapes: {{hull: {{sphere: {{radius: {radius}}}, density: 2000}}}}}}
+    position: [0.1, 0.1, 0.05]
+"""
+    notes = sim.load_scene(write_scene(tmp_path, text)).build().description.notes
+    told = [note for note in notes if note.startswith("marble.hull, 20 mm wide")]
+    assert bool(told) == narrow
+    assert not narrow or "56.6 mm" in told[0]

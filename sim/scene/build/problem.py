@@ -17,6 +17,7 @@ from sim.identify.parameters.parameters import Parameter
 from sim.identify.problem import Description, NotRefined, Problem
 from sim.identify.search.method import Method
 from sim.model import Model, ModelBuilder
+from sim.model.build.shapes.narrow import narrow_shapes
 from sim.scene.build.context import BuildContext
 from sim.scene.build.experiments import make_experiments, make_markers, make_measures
 from sim.scene.build.finer import has_mesh, marker_places, refuse_to_refine
@@ -113,6 +114,11 @@ def _problem(context: BuildContext, device: DeviceLike, dtype: Any) -> Problem:
     context.warnings += [f"solver: {text}" for text in step_warnings(solver, [e.schedule.dt for e in experiments])]
     rounding = (rounding_warning(model, e.schedule.steps * e.schedule.dt, e.schedule.dt) for e in experiments)
     context.warnings += [f"solver: {text}" for text in dict.fromkeys(rounding) if text]
+    context.warnings += [
+        f"{shape}, {1e3 * width:.3g} mm wide, fits between points of {name}, which alone it meets, up to"
+        f" {1e3 * side:.3g} mm from each other: it may pass through; take finer triangles"
+        for shape, name, width, side in narrow_shapes(model)
+    ]
     return Problem(
         model,
         solver,
