@@ -97,7 +97,7 @@ class FrictionStep:
         self.near = None if near is None else NearContacts(self.model, self.bodies, near, by_name)
         model, real = self.model, self.model.dtype
         self.passing = PassingCheck(model, self.bodies, self.near)
-        self._moving = moving_struct(real)()
+        self.moving = moving_struct(real)()
         self.touching: dict[str, Touching] = {}
         for batch in self.batches:
             if not batch.set.surface:
@@ -110,7 +110,7 @@ class FrictionStep:
                 setattr(impacts, name, zeros(n, kind, model.device, grad))
             for name in CHOSEN.get(batch.set.constraint, ()):  # integers: without a gradient
                 setattr(batch.parameters, name, zeros(n, vector(3, real), model.device))
-            along, late = (zeros(n, kind, model.device, grad) for kind in (vector(3, real), real))
+            along, late, gained = (zeros(n, kind, model.device, grad) for kind in (vector(3, real), real, real))
             still = zeros(n, vector(3, real), model.device, requires_grad=False)
             contacts = contact_struct(batch.set.constraint, batch.set.slots, real)(
                 points=batch.set.points,
@@ -123,6 +123,7 @@ class FrictionStep:
                 multiplier=batch.multiplier,
                 along=along,
                 late=late,
+                gained=gained,
             )
             self.touching[batch.set.name] = Touching(batch, contacts, surface, impacts, along, late, still)
 
@@ -140,6 +141,7 @@ class FrictionStep:
                 t.impacts.before,
                 t.along,
                 t.late,
+                t.contacts.gained,
                 *t.chosen,
             )
         ]
@@ -158,7 +160,7 @@ class FrictionStep:
 
     def find_impacts(self, before: State, reference: array, particle: array, dt: float) -> None:
         """When contacts close in the step that was predicted; first of all, which bodies are near each other."""
-        bodies, model, moving = self.bodies, self.model, self._moving
+        bodies, model, moving = self.bodies, self.model, self.moving
         if self.near is not None:
             self.near.detect()
         moving.w, moving.x_ref, moving.particle, moving.gravity = (
@@ -168,12 +170,14 @@ class FrictionStep:
             model.gravity,
         )
         moving.bodies, moving.dx, moving.turn, moving.impulse = bodies.start, *bodies.moving
+        moving.momentum = bodies.momentum
         moving.v, moving.body_qd = before.particle_qd, before.body_qd
         for t in self.touching.values():
             made, lanes = t.batch.set, self._lanes(t)
             if lanes is not None:
                 t.batch.multiplier.zero_()
                 t.along.zero_()
+                t.contacts.gained.zero_()
                 lanes.recall(before)
             self._remember(t, before)
             form, threads = _over_all(made)
@@ -257,7 +261,7 @@ class FrictionStep:
         """Contacts that share no mover push as they did at the end of the last step.  wide: see `project`."""
         made, t = batch.set, self.touching[batch.set.name]
         kernel = make_contact_start(made.constraint, made.slots, self.model.dtype, self._form(t, wide))
-        launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self._moving, dt])
+        launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
 
     def end(self, after: State, dt: float) -> None:
         """Keeps the forces of contacts for the next step, and what they have slid."""
@@ -270,7 +274,7 @@ class FrictionStep:
             if self._stacks:
                 form, threads = _over_all(made)
                 kernel = make_slid(made.constraint, made.slots, self.model.dtype, form)
-                launch(kernel, threads, [*self._all(t), t.contacts, self._moving, dt])
+                launch(kernel, threads, [*self._all(t), t.contacts, self.moving, dt])
             if lanes is not None:
                 lanes.keep(t.batch, t.late, t.impacts.rests, after, dt)
                 continue
@@ -281,11 +285,14 @@ class FrictionStep:
         """One projection of contacts that share no mover.  wide: compiled for many side by side."""
         made, t = batch.set, self.touching[batch.set.name]
         kernel = make_contact_projection(made.constraint, made.slots, self.model.dtype, first, self._form(t, wide))
-        launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self._moving, dt])
+        launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
 
-    def rebound(self, batch: ConstraintBatch, rows: Rows, wide: bool, first: bool, after: State, dt: float) -> None:
+    def turn_to(self, after: State) -> None:
+        """Velocities are those after the step from now on."""
+        self.moving.v, self.moving.body_qd = after.particle_qd, after.body_qd
+
+    def rebound(self, batch: ConstraintBatch, rows: Rows, wide: bool, first: bool, dt: float) -> None:
         """One sweep over the velocities after the step, of the same."""
         made, t = batch.set, self.touching[batch.set.name]
-        self._moving.v, self._moving.body_qd = after.particle_qd, after.body_qd
         kernel = make_rebound(made.constraint, made.slots, self.model.dtype, first, self._form(t, wide))
-        launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self._moving, dt])
+        launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])

@@ -35,6 +35,7 @@ def contact_struct(c: Constraint, slots: Slots, real: Scalar) -> Struct:
     impacts:         see `impact_struct`
     pressed, slid:   normal forces [N] and slips (3,) [m] that a step begins with, or ends with
     multiplier:      of the positions, normal; late: of the velocities; along: (3,) of friction
+    gained:          energy [J] that contacts with restitution have added in a step so far
     """
     vec3 = vector(3, real)
     structs = {
@@ -43,7 +44,8 @@ def contact_struct(c: Constraint, slots: Slots, real: Scalar) -> Struct:
         "surface": surface_struct(real),
         "impacts": impact_struct(real),
     }
-    kinds = {"compliance": real, "pressed": real, "slid": vec3, "multiplier": real, "late": real, "along": vec3}
+    of_step = {"multiplier": real, "late": real, "along": vec3, "gained": real}
+    kinds = {"compliance": real, "pressed": real, "slid": vec3, **of_step}
     arrays = {"points": array_type(int32, 2), **{name: array_type(kind) for name, kind in kinds.items()}}
     return Struct(f"contacts_{c.name}_{slots.kinds}", {**arrays, **structs})
 
@@ -52,7 +54,7 @@ def contact_struct(c: Constraint, slots: Slots, real: Scalar) -> Struct:
 def moving_struct(real: Scalar) -> Struct:
     """Of all that moves in a step: w, inverse masses of particles [1/kg]; x_ref, where they began [m]; `particle`, what
     the step works on of them; v and body_qd, velocities before the step, or after it; bodies: see `body_struct`, with
-    their dx, turn and impulse; and gravity (1,)."""
+    their dx, turn, impulse and momentum; and gravity (1,)."""
     vec3 = vector(3, real)
     kinds = {
         "w": real,
@@ -63,6 +65,7 @@ def moving_struct(real: Scalar) -> Struct:
         "dx": vec3,
         "turn": quaternion(real),
         "impulse": vec3,
+        "momentum": vec3,
         "gravity": vec3,
     }
     return Struct("moving", {"bodies": body_struct(real), **{name: array_type(kind) for name, kind in kinds.items()}})
@@ -110,9 +113,9 @@ class SideBySide:
 
         all_of_them.race_free = True  # the contacts of a launch share what is held only, which does not move
         if self.exclusive:
-            held = ("w", "x_ref", "v", "particle", "body_qd", "dx", "turn", "impulse")
+            held = ("w", "x_ref", "v", "particle", "body_qd", "dx", "turn", "impulse", "momentum")
             bodies = (f"moving.bodies.{part}" for part in body_struct(real).fields)
-            own = ("contacts.multiplier", "contacts.late", "contacts.along", "contacts.impacts.rebound")
+            own = ("contacts.multiplier", "contacts.late", "contacts.along", "contacts.gained")
             all_of_them.exclusive = frozenset((*(f"moving.{part}" for part in held), *bodies, *own))
         return all_of_them
 

@@ -87,6 +87,18 @@ def resting_speed(gravity, dt):
     return RESTING * length(gravity) * dt
 
 
+@func
+def still_of(start, near):
+    """1 where a contact began a step as `near` as what rests does, or inside, and 0 at twice that: then others have
+    pushed it in, at once, and it does not press as hard again."""
+    still = 0.0 * start
+    if start <= near:
+        still = still + 1.0
+    elif start < 2.0 * near:
+        still = 2.0 - start / near
+    return still
+
+
 @memoize
 def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel:
     """The impacts of contacts in a step, from where the points of their movers are, and are predicted to be; in lanes,
@@ -101,19 +113,19 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel
         (p_k, b_k, of_p, begun, moved, turns, poses), x_1, since, placed_k, data_k = sides(k, contacts, moving)
         x_0, impacts = [moving.x_ref[p_k[p]] for p in static(range(n_particles))], contacts.impacts
         gap_1 = gap(x_1, poses, placed_k, data_k)
-        target, rebound, rests, before = real(0.0), real(0.0), real(1.0), vec3()
-        if gap_1 < 0.0 or gap_1 < FAR * (gap(x_0, begun, placed_k, data_k) - gap_1):
+        gap_0, resting = gap(x_0, begun, placed_k, data_k), resting_speed(moving.gravity[0], dt)
+        target, rebound, rests, before = real(0.0), real(0.0), still_of(gap_0, resting * dt), vec3()
+        if gap_1 < 0.0 or gap_1 < FAR * (gap_0 - gap_1):
             C_0, G_0 = rows_at(x_0, begun, placed_k, data_k)
             C, G, n, _, _, share, arms = contact(x_1, poses, placed_k, data_k)
             v_0 = velocities(p_k, b_k, moving.v, moving.body_qd)
             a, s, approach = approach_of(C_0[0], C[0], product(G_0[0], v_0), dt)
-            resting = resting_speed(moving.gravity[0], dt)
             share_of_impact = real(0.0)  # 0 for what rests, 1 for an impact
             if approach > resting:
                 share_of_impact = real(1.0)
                 if approach < 2.0 * resting:
                     share_of_impact = (approach - resting) / resting
-            rests = 1.0 - share_of_impact
+            rests *= 1.0 - share_of_impact
             e = 0.5 * (contacts.surface.restitution[k] + contacts.surface.other_restitution[k])
             left = (1.0 - s) * dt
             away = e * approach

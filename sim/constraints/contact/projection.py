@@ -5,6 +5,7 @@
 
 from sim.constraints.base import Constraint
 from sim.constraints.contact.boxes import chosen_of
+from sim.constraints.contact.energy import push_work_of
 from sim.constraints.contact.forms import Form, sides_of
 from sim.constraints.contact.friction import along_both, friction_of
 from sim.constraints.contact.geometry import contact_of, gap_of, slip_of
@@ -42,26 +43,36 @@ def moved_together(slots: Slots) -> Function:
 
 @memoize
 def push_of(slots: Slots, real: Scalar) -> Function:
-    """`push(p_k, b_k, force, masses, inertias, share, since, moved, turns, moving)` in a kernel: moves what a contact
-    is between by multipliers times their rows, `force`."""
+    """`push(p_k, b_k, force, masses, inertias, share, since, moved, turns, poses, moving, dt, counts)` in a kernel:
+    moves what a contact is between by multipliers times their rows, `force`, and says how much energy [J] that adds, if
+    it counts."""
     moved_by = particle_layout(real).moved_by
     n_particles, n_bodies = len(slots.particles), len(slots.bodies)
     _, response, _ = row_functions(slots)
     together, two_sided = moved_together(slots), n_bodies + min(n_particles, 1) == 2
+    work = push_work_of(slots, real)
 
     @func
-    def push(p_k, b_k, force, masses, inertias, share, since, moved, turns, moving):
-        motion = response(force, masses, inertias)
+    def torque_on(g, force, masses, share, since, moved):
+        torque = force[n_particles + 2 * g + 1]
+        if static(two_sided):
+            torque = torque + cross(moved[g] - together(masses, share, since, moved), force[n_particles + 2 * g])
+        return torque
+
+    @func
+    def push(p_k, b_k, force, masses, inertias, share, since, moved, turns, poses, moving, dt, counts):
+        motion, gained = response(force, masses, inertias), real(0.0)
+        torques = [torque_on(static(g), force, masses, share, since, moved) for g in static(range(n_bodies))]
+        if counts:
+            gained = work(b_k, force, torques, motion, masses, since, moved, turns, poses, moving, dt)
         for p in static(range(n_particles)):
             moving.particle[p_k[p]] += moved_by(motion[p])
         for g in static(range(n_bodies)):
             moving.dx[b_k[g]] += motion[n_particles + 2 * g]
             moving.turn[b_k[g]] = exponential(motion[n_particles + 2 * g + 1]) * turns[g]
             if masses[n_particles + g] > 0.0:
-                torque = force[n_particles + 2 * g + 1]
-                if static(two_sided):
-                    torque += cross(moved[g] - together(masses, share, since, moved), force[n_particles + 2 * g])
-                moving.impulse[b_k[g]] += torque
+                moving.impulse[b_k[g]] += torques[g]
+        return gained
 
     return push
 
@@ -82,9 +93,9 @@ def make_contact_projection(c: Constraint, slots: Slots, real: Scalar, first: bo
     def one(k, contacts, moving, dt):
         (p_k, b_k, _, _, moved, turns, poses), x_p, since, placed_k, data_k = sides(k, contacts, moving)
         impacts, surface = contacts.impacts, contacts.surface
-        lam, lam_t = real(0.0), vec3()
+        lam, lam_t, gained = real(0.0), vec3(), real(0.0)
         if not first:
-            lam, lam_t = contacts.multiplier[k], contacts.along[k]
+            lam, lam_t, gained = contacts.multiplier[k], contacts.along[k], contacts.gained[k]
         if gap(x_p, poses, placed_k, data_k) < impacts.target[k] or lam > 0.0:
             masses, inertias = masses_at(p_k, b_k, poses, moving.w, moving.bodies)
             C, G, n, T, E, share, arms = contact(x_p, poses, placed_k, data_k)
@@ -98,8 +109,9 @@ def make_contact_projection(c: Constraint, slots: Slots, real: Scalar, first: bo
             x = friction(T, E, masses, inertias, lam_t, u, mu * (lam + dlam))
             pushed = x - along_both(T, lam_t)
             force = [dlam * G[i] + pushed[0] * E[0][i] + pushed[1] * E[1][i] for i in static(range(size))]
-            push(p_k, b_k, force, masses, inertias, share, since, moved, turns, moving)
+            counts = impacts.rebound[k] > 0.0
+            gained += push(p_k, b_k, force, masses, inertias, share, since, moved, turns, poses, moving, dt, counts)
             lam, lam_t = lam + dlam, x[0] * T[0] + x[1] * T[1]
-        contacts.multiplier[k], contacts.along[k] = lam, lam_t
+        contacts.multiplier[k], contacts.along[k], contacts.gained[k] = lam, lam_t, gained
 
     return form.kernel("project", one, chosen_of(c), c, slots, real)

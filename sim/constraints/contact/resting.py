@@ -45,7 +45,7 @@ def make_contact_start(c: Constraint, slots: Slots, real: Scalar, form: Form) ->
 
     @func
     def one(k, contacts, moving, dt):
-        lam = real(0.0)
+        lam, gained = real(0.0), real(0.0)
         if contacts.pressed[k] > 0.0:
             (p_k, b_k, _, _, moved, turns, poses), x_p, since, placed_k, data_k = sides(k, contacts, moving)
             if gap(x_p, poses, placed_k, data_k) < STILL_NEAR:
@@ -53,8 +53,9 @@ def make_contact_start(c: Constraint, slots: Slots, real: Scalar, form: Form) ->
                 _, G, _, _, _, share, _ = contact(x_p, poses, placed_k, data_k)
                 lam = KEPT * (dt * dt) * contacts.pressed[k]
                 force = [lam * G[i] for i in static(range(size))]
-                push(p_k, b_k, force, masses, inertias, share, since, moved, turns, moving)
-        contacts.multiplier[k], contacts.along[k] = lam, vec3()
+                counts = contacts.impacts.rebound[k] > 0.0
+                gained = push(p_k, b_k, force, masses, inertias, share, since, moved, turns, poses, moving, dt, counts)
+        contacts.multiplier[k], contacts.along[k], contacts.gained[k] = lam, vec3(), gained
 
     return form.kernel("start", one, _presses, c, slots, real)
 

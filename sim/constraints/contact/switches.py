@@ -18,10 +18,12 @@ are compared with.
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
+from sim.constraints.contact.energy import halfway_of, held_back_of
+from sim.constraints.contact.forms import contact_struct, moving_struct, sides_of
 from sim.constraints.contact.friction import along_both, inverted, mobility_of
 from sim.constraints.contact.geometry import contact_of, gap_of, slip_of, slip_rate_of
 from sim.constraints.contact.impact import approach_of, rebound_of, resting_speed
-from sim.constraints.contact.rebound import held_back, impact_work_of
+from sim.constraints.contact.rebound import impulse_of
 from sim.constraints.contact.surface import impact_struct, surface_struct
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct
@@ -224,35 +226,18 @@ def make_look(c: Constraint, slots: Slots, real: Scalar, rough: bool) -> Kernel:
 @memoize
 def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     """The same before a sweep over the velocities, of contacts with friction or restitution."""
-    vec3, spatial, Quat = vector(3, real), vector(6, real), quaternion(real)
-    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
-    Surface, Impacts = surface_struct(real), impact_struct(real)
-    layout = particle_layout(real)
-    particle_type, position = layout.type(real), layout.position
-    n_particles = len(slots.particles)
-    movers, masses_at, velocities = movers_of(slots), masses_of(slots), velocities_of(slots)
+    Contacts, Moving = contact_struct(c, slots, real), moving_struct(real)
+    sides, masses_at, velocities = sides_of(slots, real), masses_of(slots), velocities_of(slots)
     contact, slip_rate, stopping_at = contact_of(c, slots, real), slip_rate_of(slots), stopping_of(slots, real)
-    (_, response, product), work_at = row_functions(slots), impact_work_of(slots)
+    (_, response, product), impulse = row_functions(slots), impulse_of(slots, real)
+    halfway, held_back = halfway_of(slots), held_back_of(slots, real)
 
     @kernel(name=f"look_at_velocities_{c.name}_{slots.kinds}")
     def look(
         start: int,
-        points: array2d[int],
-        placing: SlotData,
-        data: Data,
-        surface: Surface,
-        impacts: Impacts,
-        w: array[real],
-        bodies: Bodies,
+        contacts: Contacts,
+        moving: Moving,
         dt: real,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[Quat],
-        multiplier: array[real],
-        v: array[vec3],
-        body_qd: array[spatial],
-        late: array[real],
-        along: array[vec3],
         done: int,
         rounding: real,
         travel: array[real],
@@ -260,39 +245,42 @@ def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar) -> Kernel
         switching: array[int],
     ):
         k = start + tid()
-        if multiplier[k] > 0.0:
-            p_k, b_k, of_p, _, _, _, poses = movers(k, points, bodies, particle, dx, turn)
-            masses, inertias = masses_at(p_k, b_k, poses, w, bodies)
-            _, G, n, T, E, share, arms = contact(
-                [position(of_p[p]) for p in static(range(n_particles))],
-                poses,
-                fields_at(placing, k),
-                fields_at(data, k),
-            )
-            velocity = velocities(p_k, b_k, v, body_qd)
-            total = multiplier[k]
+        if contacts.multiplier[k] > 0.0:
+            (p_k, b_k, _, _, _, _, poses), x_p, _, placed_k, data_k = sides(k, contacts, moving)
+            rebound, surface = contacts.impacts.rebound[k], contacts.surface
+            pressed, pulled = contacts.multiplier[k], contacts.along[k]
             if done > 0:
-                total += late[k]
+                pressed += contacts.late[k]
+            masses, inertias = masses_at(p_k, b_k, poses, moving.w, moving.bodies)
+            _, G, n, T, E, share, arms = contact(x_p, poses, placed_k, data_k)
+            velocity = velocities(p_k, b_k, moving.v, moving.body_qd)
+            mu = 0.5 * (surface.friction[k] + surface.other_friction[k])
             M = response(G, masses, inertias)
-            own = product(G, M)
-            mu, rebound = 0.5 * (surface.friction[k] + surface.other_friction[k]), impacts.rebound[k]
-            if done > 0 and mu > 0.0 and rebound > 0.0:
-                gained, alone = work_at(G, E, total, along_both(T, along[k]), dt, velocity, masses, inertias)
-                if near(gained, real(0.0), alone):
+            own, away = product(G, M), product(G, velocity)
+            slip = dt * slip_rate(n, share, arms, velocity)
+            dlam = (rebound - away) * dt / own
+            if rebound > 0.0:
+                _, _, most = impulse(rebound, away, own, pressed, pulled, slip, mu, dt, G, T, E, M, masses, inertias)
+                still, _, least = impulse(
+                    real(0.0), away, own, pressed, pulled, slip, mu, dt, G, T, E, M, masses, inertias
+                )
+                at = halfway(velocity, masses, moving.gravity[0], dt)
+                alone = 0.5 * own * ((pressed + dlam) / dt) ** 2
+                part, _, beyond = held_back(contacts.gained[k], alone, least, most, at, masses, inertias)
+                if near(beyond, real(0.0), alone):
                     switching[k] = switching[k] | static(THRESHOLD)
-                rebound = held_back(rebound, product(G, velocity), gained, own)
-            dlam = (rebound - product(G, velocity)) * dt / own
-            total += dlam
+                if part < 1.0:
+                    dlam = still + part * (dlam - still)
+            total = pressed + dlam
             if abs(total) * own <= NEAR * travel[k] + rounding:
                 switching[k] = switching[k] | static(CLOSING)
-            u = dt * slip_rate(n, share, arms, velocity)
             for i in static(range(2)):
-                u += (dlam * product(E[i], M)) * T[i]
-            stopping = stopping_at(T, E, masses, inertias, along[k], u)
-            most = mu * total
-            if stopping > most:
+                slip += (dlam * product(E[i], M)) * T[i]
+            stopping = stopping_at(T, E, masses, inertias, pulled, slip)
+            most_of_friction = mu * total
+            if stopping > most_of_friction:
                 does[k] = static(SLIPS)
-            if most > 0.0 and near(stopping, most, most):
+            if most_of_friction > 0.0 and near(stopping, most_of_friction, most_of_friction):
                 switching[k] = switching[k] | static(CONE)
 
     return look

@@ -231,11 +231,11 @@ class ContactWatch:
         begun = looked.rough and bool(made.slots.bodies)  # with the forces of the last step
         marks = [done + begun, self._rounding, looked.travel]
         if velocities:
-            marks[0] = done
-            at = [s.particle, bodies.dx, bodies.turn, batch.multiplier, s.after.particle_qd, s.after.body_qd]
-            inputs = [*first, looked.impacts, model.particle_inv_mass, bodies.start, s.dt, *at, looked.late]
+            assert isinstance(solver, SolverXPBD)
+            friction = solver.friction
             kernel = make_look_at_velocities(made.constraint, made.slots, model.dtype)
-            launch(kernel, rows.count, [*inputs, looked.along, *marks], [looked.does, looked.switching])
+            inputs = [rows.begin, friction.touching[made.name].contacts, friction.moving, s.dt, done, *marks[1:]]
+            launch(kernel, rows.count, inputs, [looked.does, looked.switching])
             return
         values = [made.compliance, looked.impacts, model.particle_inv_mass, s.reference, bodies.start, s.effective_dt]
         at = [s.particle, bodies.dx, bodies.turn, batch.multiplier, looked.along]

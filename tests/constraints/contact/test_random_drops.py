@@ -44,22 +44,31 @@ def energy(state: sim.State, model: sim.Model, worlds: int) -> np.ndarray:
     return (kinetic + m * G * q[:, 1]).reshape(2, worlds).sum(axis=0)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(20))
-def test_nothing_falls_through_and_little_energy_is_gained(seed: int) -> None:
-    """In 1.5 s.  At most 5 m/s are 1 cm in a step, a third of the least half width: no faster is meant by sane.
+def drop(seed: int, worlds: int) -> None:
+    """For 1.5 s.  At most 5 m/s are 1 cm in a step, a third of the least half width: no faster is meant by sane.
 
-    Where several corners strike at once, with friction and restitutions above .9, up to 5 % of the energy were gained.
+    Impacts add nothing.  What does is that of bodies which are pushed out of what they rest on while they spin, in all
+    less than 1 % of the least energy before: found 0.5 %.
     """
-    model = drops(seed, WORLDS)
+    model = drops(seed, worlds)
     solver, state = sim.SolverXPBD(model, iterations=2), model.state()
-    most = energy(state, model, WORLDS)
+    least = energy(state, model, worlds)
     for _ in range(12):
         state = sim.rollout(solver, state, RATE // 8, 1 / RATE).final
-        q, now = state.body_q.numpy(), energy(state, model, WORLDS)
+        q, now = state.body_q.numpy(), energy(state, model, worlds)
         assert np.isfinite(q).all(), seed
         assert np.abs(state.body_qd.numpy()[:, :3]).max() < 5.0, seed
-        deep = np.concatenate([HALF - q[:WORLDS, 1], RADIUS - q[WORLDS:, 1]])
+        deep = np.concatenate([HALF - q[:worlds, 1], RADIUS - q[worlds:, 1]])
         assert deep.max() < 5e-3, (seed, int(deep.argmax()))
-        assert (now < most + 0.1 * np.abs(most)).all(), (seed, int((now - most).argmax()))
-        most = np.minimum(most, now)
+        assert (now < 1.01 * least).all(), (seed, int((now / least).argmax()), (now / least).max())
+        least = np.minimum(least, now)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_nothing_falls_through_and_no_energy_is_gained(seed: int) -> None:
+    drop(seed, WORLDS)
+
+
+def test_of_some_the_same() -> None:
+    drop(20, 40)

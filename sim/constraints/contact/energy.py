@@ -1,0 +1,128 @@
+"""The energy that contacts add to what moves: counted impulse by impulse, so that none with restitution adds any.
+
+A step adds impulses p one after the other, while positions are projected and in the sweeps over the velocities.  Those
+of the positions move all of the step, those of the velocities what is there as it ends, and the velocity of a step is
+that of its middle.  So with the potential of gravity, and h g / 2 of what falls, each of them adds
+
+    p . (d / h + W p / 2) - h p . g / 2        d: how far all has come so far            of the positions
+    p . (v + W p / 2) + h p . g / 2                                                      of the velocities
+
+exactly, where what is held counts as what it does by itself, and of what turns the energy L I^-1 L / 2 of the angular
+momentum L before and after, in the axes that it has then.  Newton's law of restitution with friction adds energy of its
+own (T. R. Kane, D. A. Levinson, "Dynamics: Theory and Applications", 1985, section 5.8), and so do projections along
+directions that change as they act: an impact that would have gives back less.
+"""
+
+# Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
+# mypy: ignore-errors
+
+from sim.constraints.slots.bodies import in_world
+from sim.constraints.slots.linearization import row_functions
+from sim.constraints.slots.pattern import Slots
+from sim.constraints.slots.rotations import exponential, logarithm
+from sim.core.lang.frontend.builtins import sqrt, static
+from sim.core.lang.frontend.function import Function, func
+from sim.core.lang.library.vector import dot
+from sim.core.lang.memoize import memoize
+from sim.core.lang.types import Scalar
+
+ROUNDING = 5e-6
+"""What an impact may add, in parts of the energy of its normal impulse alone: rounding, in float32 too, so that an
+elastic one without friction, which adds nothing, is not at a switch."""
+
+
+@memoize
+def push_work_of(slots: Slots, real: Scalar) -> Function:
+    """`work(b_k, force, torques, motion, masses, since, moved, turns, poses, moving, dt)` in a kernel: the energy [J]
+    that a push of positions adds, by multipliers times their rows, `force`, which move all by `motion`; torques: of
+    each body, as its angular momentum counts them."""
+    n_particles, n_bodies = len(slots.particles), len(slots.bodies)
+
+    @func
+    def along(force, come, motion, mass, gravity, dt):
+        done = dot(force, come + 0.5 * motion) / (dt * dt)
+        if mass > 0.0:
+            done -= 0.5 * dot(force, gravity)
+        return done
+
+    @func
+    def turning(torque, turned, mass, turn, pose, b, moving, dt):
+        done = dot(torque, logarithm(turn)) / (dt * dt)
+        if mass > 0.0:
+            inverse = moving.bodies.inv_inertia[b]
+            before = moving.momentum[b] + moving.impulse[b] / dt
+            after, q = before + torque / dt, exponential(turned) * pose[1]
+            done = 0.5 * (dot(after, in_world(q, inverse, after)) - dot(before, in_world(pose[1], inverse, before)))
+        return done
+
+    @func
+    def work(b_k, force, torques, motion, masses, since, moved, turns, poses, moving, dt):
+        gravity, total = moving.gravity[0], real(0.0)
+        for p in static(range(n_particles)):
+            total += along(force[p], since[p], motion[p], masses[p], gravity, dt)
+        for g in static(range(n_bodies)):
+            at, mass = n_particles + 2 * g, masses[n_particles + g]
+            total += along(force[at], moved[g], motion[at], mass, gravity, dt)
+            total += turning(torques[g], motion[at + 1], mass, turns[g], poses[g], b_k[g], moving, dt)
+        return total
+
+    return work
+
+
+@memoize
+def halfway_of(slots: Slots) -> Function:
+    """`halfway(velocity, masses, gravity, dt)` in a kernel: velocities of all movers as a step ends, of what falls with
+    h g / 2."""
+    n_particles, n_bodies = len(slots.particles), len(slots.bodies)
+
+    @func
+    def falling(velocity, mass, gravity, dt):
+        if mass > 0.0:
+            velocity = velocity + (0.5 * dt) * gravity
+        return velocity
+
+    @func
+    def halfway(velocity, masses, gravity, dt):
+        return [falling(velocity[p], masses[p], gravity, dt) for p in static(range(n_particles))] + [
+            falling(velocity[n_particles + k], masses[n_particles + k // 2], gravity, dt)
+            if k % 2 == 0
+            else velocity[n_particles + k]
+            for k in static(range(2 * n_bodies))
+        ]
+
+    return halfway
+
+
+@memoize
+def held_back_of(slots: Slots, real: Scalar) -> Function:
+    """`held_back(gained, alone, least, most, velocity, masses, inertias)` in a kernel: which part of the way from the
+    impulses `least` of a contact, without its rebound, to those with it, `most`, adds no energy in all; the energy that
+    has been added then; and how much too much [J] the second would have added.
+
+    gained [J]: before; alone [J]: of its whole normal impulse; velocity: see `halfway_of`.
+    """
+    size, (_, response, product) = len(slots.particles) + 2 * len(slots.bodies), row_functions(slots)
+
+    @func
+    def held_back(gained, alone, least, most, velocity, masses, inertias):
+        own, part = 0.5 * product(most, response(most, masses, inertias)), real(1.0)
+        after = gained + product(most, velocity) + own
+        allowed = static(ROUNDING) * alone
+        beyond = after - allowed
+        if beyond > 0.0:
+            first = response(least, masses, inertias)
+            more = [most[i] - least[i] for i in static(range(size))]
+            c = gained + product(least, velocity) + 0.5 * product(least, first) - allowed
+            b = product(more, velocity) + product(more, first)
+            a = 0.5 * product(more, response(more, masses, inertias))
+            part = real(0.0)
+            if c < 0.0:
+                root = sqrt(b * b - 4.0 * a * c)
+                if b > 0.0:
+                    part = -2.0 * c / (b + root)
+                else:
+                    part = (root - b) / (2.0 * a)
+            after = c + allowed + part * (b + a * part)
+        return part, after, beyond
+
+    return held_back
