@@ -60,7 +60,7 @@ def _of_arrays(kind: Struct) -> bool:
 def bind(
     kernel: Kernel, dims: tuple[int, ...], args: list[Argument], n_inputs: int, device: DeviceLike, later: bool = False
 ) -> Call:
-    """Check the arguments and find the specialisation for their types.  later: what is None may be set until it runs."""
+    """Check the arguments, and find the specialisation for their types.  later: None may be set until it runs."""
     target = get_device(device)
     key: list[object] = []
     flat: list[Any] = args
