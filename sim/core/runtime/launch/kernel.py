@@ -385,6 +385,8 @@ def kernel(
         raise ValueError(
             '@kernel: module_options asks for module="unique"; sim.set_module_options is for a whole module'
         )
+    if name is not None and not (name.isidentifier() and name.isascii()):
+        raise ValueError(f"@kernel: name={name!r} is no valid C++ identifier, as which Warp uses it; write letters, _")
     options = {"enable_backward": enable_backward, "launch_bounds": launch_bounds, **hints}
     own = {key: value for key, value in options.items() if value is not None}
     caller = caller_locals(2)
