@@ -96,8 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             ratios.append(shown / without)
             firsts.append(first)
             more, page = 100.0 * (ratios[-1] - 1.0), 100.0 * served[-1]
-            print(f"{without:.2f} s, live {shown:.2f} s: {more:+.1f} %, threads of the page {page:.1f} %; first frame after"
-                  f" {first[0]:.2f} s, {first[1]:.2f} s of processor time; {frames} states", flush=True)  # fmt: skip
+            print(f"{without:.2f} s, live {shown:.2f} s: {more:+.1f} %, threads of the page {page:.1f} %; first frame"
+                  f" after {first[0]:.2f} s, {first[1]:.2f} s of its time; {frames} states", flush=True)  # fmt: skip
             least.append((without, shown))
     without, shown = (min(pair[k] for pair in least) for k in range(2))
     median = statistics.median
