@@ -16,7 +16,7 @@ from sim.identify.run import Watcher
 from sim.io import LivePage, RunFolder
 
 SHARE = 0.01
-"""Of the processor time of a run goes into copies for the page and their encoding; beyond it there is no other."""
+"""Of the processor time of a run goes into copies for the page and their encoding, and no more."""
 OFTEN = 0.5
 """And no copy sooner than this [s] after the last."""
 
