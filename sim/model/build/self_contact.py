@@ -22,6 +22,9 @@ from sim.model.materials import Materials
 MARGIN = 0.25
 """In mean edges of the surfaces, where none is given."""
 EVERY = 10
+CELL = 1.25
+"""Of a grid, in what an edge takes with the margin and the thickness: smaller ones are more to go through, larger ones
+hold more that is not near."""
 ROOM, LEAST_ROOM = 16, 4000
 """Pairs of a kind for each point, and those beside, where no capacity is given."""
 MOST_PAIRS = 2**28 - 1
@@ -156,7 +159,7 @@ def derive_self_contact(
         margin,
         block.every,
         min(LEAST_ROOM + ROOM * points.size, MOST_PAIRS) if block.capacity is None else block.capacity,
-        mean_edge + margin + largest,
+        CELL * (mean_edge + margin + largest),
         make.constant(points, int),
         make.constant(triangles, int),
         make.constant(edges, int),
