@@ -9,6 +9,7 @@ share of intervals that hold the truth, the median of the predicted standard err
     python benchmarks/coverage.py                            # 200 takes, some 2 s each
     python benchmarks/coverage.py --takes 50 --from 1000     # other seeds
     python benchmarks/coverage.py --known                    # clock and axes known: are standard errors right at all?
+    python benchmarks/coverage.py --known --estimated        # the noise is not
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ attachments:
 markers:
   seen: {on: beam, farthest: 6}
 experiments:
-  take: {target: {file: take.npz, key: seen, rate: 100 Hz, start: frame 0, noise: 0.5 mm, ALIGN}}
+  take: {target: {file: take.npz, key: seen, rate: 100 Hz, start: frame 0, noise: NOISE, ALIGN}}
 parameters:
   young: {of: objects.beam.soft.material.stvk.young, transform: log, bounds: [1e4, 1e7]}
   damping: {of: objects.beam.soft.material.stvk.damping, transform: log, bounds: [0.1 ms, 1]}
@@ -61,12 +62,12 @@ loss:
 """
 
 
-def problem_of(align: str) -> Problem:
+def problem_of(align: str, noise: str = "0.5 mm") -> Problem:
     """The beam, with a recording that only says which frames there are."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         np.savez(place / "take.npz", seen=np.random.default_rng(0).normal(0.05, 0.02, size=(61, 6, 3)))
-        (place / "scene.yaml").write_text(SCENE.replace("ALIGN", align))
+        (place / "scene.yaml").write_text(SCENE.replace("ALIGN", align).replace("NOISE", noise))
         return sim.load_scene(place / "scene.yaml").build(dtype=sim.float64)
 
 
@@ -87,8 +88,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--takes", type=int, default=200)
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first seed")
     parser.add_argument("--known", action="store_true")
+    parser.add_argument("--estimated", action="store_true", help="the noise is found too, one number for each axis")
     given = parser.parse_args(arguments)
-    problem = problem_of("align: {}" if given.known else "align: {time: true, frame: true}")
+    align = "align: {}" if given.known else "align: {time: true, frame: true}"
+    problem = problem_of(align, "{estimated: axes, guess: 0.5 mm}" if given.estimated else "0.5 mm")
     truth = problem.space.pack({name: np.array(value) for name, value in TRUTH.items()})
     begin = truth + math.log(START)
     draw: Lying = off

@@ -1,4 +1,5 @@
-"""What a pyramid of boxes costs, here and in MuJoCo where it is installed: processor time, penetration and drift.
+"""What a pyramid of boxes costs, here, in MuJoCo and in Newton where they are installed: processor time, penetration
+and drift.
 
     python benchmarks/pile.py [rows] [boxes in the lowest row]
 
@@ -19,6 +20,7 @@ import sim
 HALF, GAP, MU, DENSITY = 0.05, 0.004, 0.5, 700.0
 OURS = (1, 600), (2, 600), (4, 600)
 THEIRS = (0.002, 0.02), (0.002, 0.005), (0.001, 0.002)
+NEWTONS = (2, 600), (8, 600), (8, 1200)
 
 
 def places(rows: int, base: int) -> np.ndarray:
@@ -76,12 +78,44 @@ def mujoco_does(rows: int, base: int) -> None:
              rows, base)  # fmt: skip
 
 
+def newton_does(rows: int, base: int) -> None:
+    """Its XPBD, with several numbers of iterations and rates, and detection in every step."""
+    import newton
+    import warp
+
+    warp.config.quiet = True
+    begun, config = places(rows, base), newton.ModelBuilder.ShapeConfig(density=DENSITY, mu=MU)
+    builder = newton.ModelBuilder(up_axis=newton.Axis.Y, gravity=(0.0, -9.81, 0.0))
+    builder.add_ground_plane(cfg=config)
+    for place in begun:
+        body = builder.add_body(xform=warp.transform(place, warp.quat_identity()))
+        builder.add_shape_box(body, hx=2 * HALF, hy=HALF, hz=HALF, cfg=config)
+    with warp.ScopedDevice("cpu"):
+        model = builder.finalize()
+        for sweeps, rate in NEWTONS:
+            solver = newton.solvers.SolverXPBD(model, iterations=sweeps)
+            state, other, control, contacts = model.state(), model.state(), model.control(), model.contacts()
+            for timed in (False, True):
+                begin = time.process_time()
+                for _ in range(rate):
+                    state.clear_forces()
+                    model.collide(state, contacts)
+                    solver.step(state, other, control, contacts, 1 / rate)
+                    state, other = other, state
+                taken = time.process_time() - begin
+                if timed:
+                    end = state.body_q.numpy()[:, :3].astype(float)
+                    show(f"Newton, XPBD, {sweeps} iterations at {rate} Hz", taken, rate, begun, end, rows, base)
+
+
 def main() -> None:
     rows, base = (int(a) for a in sys.argv[1:3]) if len(sys.argv) > 2 else (16, 20)
     sim.set_num_threads(1)
     ours(rows, base)
     if find_spec("mujoco"):
         mujoco_does(rows, base)
+    if find_spec("newton"):
+        newton_does(rows, base)
 
 
 if __name__ == "__main__":

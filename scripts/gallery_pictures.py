@@ -135,8 +135,7 @@ def warp_port(names: dict[str, Any], file: Path) -> None:
 
 
 def rehearsal(names: dict[str, Any], file: Path) -> None:
-    overrides = {f"experiments.{name}.target.file": f"rope.{name}.dots.csv" for name in ("let_go", "thrown")}
-    problem = sim.load_scene(names["folder"] / "plan.yaml", overrides).build()
+    problem = sim.load_scene(names["folder"] / "plan.yaml").build()
     trials = sim.identify.rehearse(problem, takes=50)
     values = np.exp(trials.estimates)
     figure, axes = chart(file, height=3.2)

@@ -5,6 +5,8 @@ them.  A name that is neither is an error.
 
 mode: "debug" checks every index as `sim.set_check_bounds(True)` does, "release" does not.
 verify_fp: raise NonFiniteError, with thread and line, at the first launch of this thread that makes a NaN or infinity.
+verify_autograd_array_access: warn, at the user's line, where an array is overwritten that a tape needs: the tape keeps
+    a copy, which takes memory, and Warp's gradient would be wrong.
 verify_cuda: wait for the end of each launch, so that an error of a GPU is raised where it belongs.
 print_launches: print the name, time and bytes of every kernel that runs.
 cache_kernels, kernel_cache_dir: whether compiled kernels are kept on disk, and where (None: $SIM_CACHE_DIR, or the
@@ -28,6 +30,7 @@ from sim.core.lang.errors import did_you_mean
 version: str = "0.1.0"
 mode: str = "release"
 verify_fp: bool = False
+verify_autograd_array_access: bool = False
 verify_cuda: bool = False
 print_launches: bool = False
 cache_kernels: bool = True
@@ -66,7 +69,6 @@ _KEPT: dict[str, Any] = {
     "log_level": 20,
     "max_unroll": 16,
     "optimization_level": None,
-    "verify_autograd_array_access": False,
     "enable_vector_component_overwrites": False,
     "launch_array_access_mode": LaunchArrayAccessMode.RELAXED,
     "cuda_output": None,

@@ -40,11 +40,16 @@ def embed(places: ArrayLike, positions: np.ndarray, tets: np.ndarray) -> Embeddi
     """Attaches places (n, 3) to the nearest tetrahedron; outside of all of them the place is extrapolated from it.
 
     Inside counts as nearest; among tetrahedra that do not hold the place, the one whose closest point is nearest.
+    Raises GeometryError where a tetrahedron has no volume.
     """
     x = np.asarray(places, np.float64).reshape(-1, 3)
     corner = positions[tets]
     edges = np.transpose(corner[:, 1:] - corner[:, :1], (0, 2, 1))
-    inverse = np.linalg.inv(edges)
+    try:
+        inverse = np.linalg.inv(edges)
+    except np.linalg.LinAlgError as error:
+        what = "the solid has elements without volume, which carry no places"
+        raise GeometryError(what, "Give it a size along all three axes") from error
     chosen = np.zeros(len(x), np.int64)
     rows = max(1, CHUNK // max(1, len(tets)))
     for begin in range(0, len(x), rows):

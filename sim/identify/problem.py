@@ -79,6 +79,8 @@ class Problem:
     finer_mesh: makes the same problem on a mesh of half the edge length, markers at their material places; raises
     NotRefined where that cannot be.  None: nobody knows how.
     onlooker: is shown what is simulated.
+    inside: shape, object -> a sentence, where points of the object begin inside of the shape with the values that the
+    model has now.
     """
 
     model: Model
@@ -96,6 +98,7 @@ class Problem:
     rest: RestSolver | None = None
     finer_mesh: Callable[[], Problem] | None = None
     onlooker: Onlooker | None = None
+    inside: Callable[[], dict[tuple[str, str], str]] = dict
 
     def __post_init__(self) -> None:
         self.space = ParameterSpace({p.name: p.transform for p in self.sought}, {p.name: p.start for p in self.sought})

@@ -32,7 +32,7 @@ from sim.identify.numerics.residuals import growth_note, residual_note, residual
 from sim.identify.problem import Problem
 from sim.identify.report.contacts import contact_notes, contact_rows
 from sim.identify.report.found import file_hashes, found_arrays
-from sim.identify.report.notes import notes_on
+from sim.identify.report.notes import inside_notes, notes_on
 from sim.identify.report.page import report_data
 from sim.identify.report.reference import reference_note, reference_row
 from sim.identify.report.rows import (
@@ -210,6 +210,8 @@ class _RunInProgress:
         contacts = self.contacts(x)
         if found is not None and after is not None:
             for note in notes_on(problem, found, uncertainty, misfit, self.limit, str(self.folder.path)):
+                self.note(note)
+            for note in inside_notes(problem, found.search.x):
                 self.note(note)
             if text := growth_note(problem, found.search.x):
                 self.note(text)

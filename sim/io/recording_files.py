@@ -139,7 +139,7 @@ def _times(raw: Raw, rate: float | None) -> np.ndarray:
     if rate is None:
         raise RecordingError(
             f"the file has no times (`{name}`) and no rate",
-            "say how fast it was recorded: `rate: 100 Hz` in a scene, `--rate 100` of simopt import",
+            "say how fast it was recorded: `rate: 100 Hz` in a scene, `--rate 100` on the command line",
         )
     if not 0 < rate < math.inf or not math.isfinite(frames / rate):
         raise RecordingError(f"the rate is {rate:g} Hz, expected a positive number")

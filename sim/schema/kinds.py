@@ -16,6 +16,11 @@ from sim.schema.reading import BROKEN, Json, Kind, Reading, SchemaLine, Steps, d
 from sim.schema.units import UnitError, expected, is_in, parse_unit, to_si, units_of
 from sim.schema.yaml_marks import YamlNode
 
+LARGEST = {"m": 1e9, "s": 1e9}
+"""Lengths, as of a recording: beyond them float64 has no micrometres; times, 30 years."""
+LARGEST_NUMBER = 1e30
+"""Of other quantities, and one over the least but zero: their squares and products are numbers still."""
+
 POSITIVE = "(0, inf)"
 NOT_NEGATIVE = "[0, inf)"
 
@@ -77,6 +82,12 @@ class Number(Kind):
             return reading.fail(steps, error.what, error.hint)
         if not inside(number, self.bounds):
             return reading.fail(steps, f"{node.value} is not {bounds_words(self.bounds)}")
+        largest = LARGEST.get(self.unit, LARGEST_NUMBER)
+        if abs(number) > largest:
+            what = f"{node.value} is beyond {largest:g} {self.unit}".rstrip()
+            return reading.fail(steps, what, "nothing that is simulated is as large: check its unit")
+        if 0.0 < abs(number) < 1.0 / LARGEST_NUMBER:
+            return reading.fail(steps, f"{node.value} is no number to compute with", "write 0, or check its unit")
         return number
 
 

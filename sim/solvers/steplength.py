@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from weakref import WeakKeyDictionary
@@ -33,6 +34,8 @@ Measured by the drop of cantilevers of 1 x 1 x 3 to 2 x 2 x 6 cells: tetrahedra 
 quadratic tetrahedra 0.36 to 0.49, and hanging membranes 0.49 to 0.61.
 """
 WORTH_SAYING = 0.05
+MOST_SUBSTEPS = 1000
+"""Times as many substeps as there are that are proposed at most."""
 KEPT = 0.9
 """Start "elastic": fraction of the elastic forces, mean over the constraints, below which a solid is too soft."""
 
@@ -44,8 +47,11 @@ def too_soft(ratio: float, sweeps: int) -> float:
     after n sweeps, s^n / (1 - s^n) of the stiffness.  Measured with 3 to 30 sweeps, where this is more than 1 %:
     hexahedra within a tenth, quadratic tetrahedra within a third, linear tetrahedra up to 3 times as much.
     """
-    left = (BIAS * ratio / (1.0 + BIAS * ratio)) ** sweeps
-    return left / (1.0 - left)
+    share = BIAS * ratio
+    if share <= 0.0:
+        return 0.0
+    found = sweeps * math.log1p(1.0 / share)  # s^n = exp(-found), which may be 1 up to rounding
+    return math.exp(-found) / -math.expm1(-found)
 
 
 FEW_JOINTS = 2
@@ -132,11 +138,14 @@ def _too_long(solver: SolverXPBD, batch: ConstraintBatch, longest: float) -> str
     begin = f"steps of {longest:.3g} s are long for `{c.name}`:"
     if solver.start == "zero" and bias > WORTH_SAYING:
         factor = 2
-        while too_soft(shear_ratio(solver, batch, dt / factor), sweeps) > WORTH_SAYING:
+        while factor < MOST_SUBSTEPS and too_soft(shear_ratio(solver, batch, dt / factor), sweeps) > WORTH_SAYING:
             factor += 1
+        softer = f"{begin} at rest it will be too soft by about {100 * bias:.3g} %"
+        if factor == MOST_SUBSTEPS:
+            less = "less damping, " if batch.set.damping is not None else ""
+            return f"{softer}; no number of substeps mends that: give it {less}less stiffness or more mass"
         return (
-            f"{begin} at rest it will be too soft by about {100 * bias:.0f} %; use"
-            f" {'`start: elastic`, ' if solid else ''}{factor} times as many substeps, or more iterations"
+            f"{softer}; use {'`start: elastic`, ' if solid else ''}{factor} times as many substeps, or more iterations"
         )
     if solver.start == "elastic":
         left_out = 1.0 - forces_kept(solver, batch, dt)

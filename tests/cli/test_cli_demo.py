@@ -38,6 +38,13 @@ def test_a_demo_is_copied_and_run(tmp_path, monkeypatch, capsys):
     assert main(["demo", "chain", "--copy"]) == 0  # it is there, and the same
 
 
+def test_a_file_is_no_folder(tmp_path, capsys):
+    (tmp_path / "notes.txt").write_text("mine")
+    assert main(["demo", "-o", str(tmp_path / "notes.txt")]) == 2
+    assert "notes.txt is a file, and `-o` names a folder" in capsys.readouterr().err
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
 def test_what_was_changed_is_left_alone(tmp_path, capsys):
     scene = copy(SHIPPED[0], tmp_path)
     text = scene.read_text() + "# mine\n"

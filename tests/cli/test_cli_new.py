@@ -64,7 +64,8 @@ def test_it_says_what_the_recording_does_not(tmp_path, capsys):
     ]
     (tmp_path / "take.csv").write_text("\n".join(lines) + "\n")
     assert main(["new", "rope", "--from", str(tmp_path / "take.csv")]) == 2
-    assert "--up z" in capsys.readouterr().err and not (tmp_path / "rope.yaml").exists()
+    said = capsys.readouterr().err
+    assert "--up z" in said and "simopt import" not in said and not (tmp_path / "rope.yaml").exists()
     assert main(["new", "rope", "--from", str(tmp_path / "take.csv"), "--up", "z"]) == 0
     text = (tmp_path / "rope.yaml").read_text()
     assert "up: z" in text and "{seen: [a, b]}" in text and "unit" not in text.split("target:")[1]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import sim
+from sim.identify.report.notes import inside_notes
 from sim.schema.errors import SceneError
 
 SCENE = """\
@@ -75,3 +77,31 @@ def test_a_builder_looks_unless_things_are_placed_later() -> None:
         model.check_start()
     model["b.position"].assign([[0, 0.2, 0]])
     model.check_start()
+
+
+FALL = """\
+format: 2
+name: fall
+time: {duration: 0.1, fps: 10, substeps: 10}
+objects:
+  rope:
+    chain: {from: [0, 0, 0], to: [0.4, 0, 0], points: 5, mass: 0.1, material: {distance: {compliance: 0.01}}}
+    position: [0, 0.05, 0]
+shapes:
+  floor: {plane: {normal: [0, 1, 0]}}
+markers:
+  all: {on: rope, where: {x: [null, 1]}}
+parameters:
+  height: {of: objects.rope.position.1, bounds: [-0.2, 0.2], start: 0.05}
+loss:
+  - {reach: {marker: all, point: [0.2, -0.1, 0], at: last, scale: 1 cm}}
+"""
+
+
+def test_a_search_that_ends_inside_of_a_shape_says_so(tmp_path: Path) -> None:
+    (tmp_path / "fall.yaml").write_text(FALL)
+    problem = sim.load_scene(tmp_path / "fall.yaml").build()
+    assert problem.inside() == {} and inside_notes(problem, problem.start) == []
+    (note,) = inside_notes(problem, problem.space.pack({"height": np.array(-0.1)}))
+    assert "with the values found, 5 points of `rope` start inside the shape `floor`, at most 0.1 m deep" in note
+    assert problem.model["rope.position"].numpy()[0][1] == pytest.approx(0.05)

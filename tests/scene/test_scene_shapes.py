@@ -176,3 +176,48 @@ def test_inertia_is_found_within_its_standard_errors(tmp_path):
         assert (error > 0).all() and (error < 0.02 * np.abs(true).max()).all(), name
         assert (np.abs(found.parameters[name] - true) < 4 * error).all(), name
     assert found.loss < 1.2
+
+
+NOODLE = """
+format: 2
+time: {duration: 0.1, fps: 10 Hz, substeps: 4}
+solver: {xpbd: {direct: [noodle]}}
+objects:
+  noodle:
+    rod: {points: [[0, 0.1, 0], [0.4, 0.1, 0]], segments: 4, radius: 5 mm, density: 1000, young: 1e6SURFACE}
+  block:
+    body: {held: true, shapes: {hull: {box: {half: [0.02, 0.02, 0.02]}}}}
+    position: [0, 0.03, 0]
+shapes:
+  table: {plane: {normal: [0, 1, 0]}}
+"""
+
+
+def test_a_rod_collides_with_its_surface_and_without_one_a_warning_says_so(tmp_path):
+    bare = sim.load_scene(write_scene(tmp_path, NOODLE.replace("SURFACE", ""))).build()
+    assert not any(name.startswith("contact") for name in bare.model.constraint_sets)
+    (told,) = (text for text in bare.description.notes if "objects.noodle.rod" in text)
+    assert "`table`, `block`" in told and "surface: {friction: 0.3}" in told
+    surface = ", surface: {friction: 0.4, touches: [block]}"
+    made = sim.load_scene(write_scene(tmp_path, NOODLE.replace("SURFACE", surface))).build()
+    assert not any("objects.noodle.rod" in text for text in made.description.notes)
+    assert made.model["noodle.mu"].numpy() == pytest.approx(0.4)
+    assert {"contact_plane@a", "contact_box@ab"} <= set(made.model.constraint_sets)
+
+
+@pytest.mark.parametrize(("radius", "narrow"), [(0.01, True), (0.04, False)])
+def test_what_fits_between_the_points_of_a_cloth_is_a_warning(tmp_path, radius, narrow):
+    text = f"""
+format: 2
+time: {{duration: 0.1, fps: 10 Hz, substeps: 4}}
+objects:
+  sheet:
+    cloth: {{grid: {{size: [0.2, 0.2], cells: [5, 5]}}, density: 0.2, material: {{distance: {{compliance: 1e-4}}}}}}
+  marble:
+    body: {{shapes: {{hull: {{sphere: {{radius: {radius}}}, density: 2000}}}}}}
+    position: [0.1, 0.1, 0.05]
+"""
+    notes = sim.load_scene(write_scene(tmp_path, text)).build().description.notes
+    told = [note for note in notes if note.startswith("marble.hull, 20 mm wide")]
+    assert bool(told) == narrow
+    assert not narrow or "56.6 mm" in told[0]

@@ -64,6 +64,9 @@ def copy(shipped: ShippedScene, folder: Path) -> Path:
 
     What is there already and equal stays; UsageError, and nothing written, where something else is in the way.
     """
+    if folder.exists() and not folder.is_dir():
+        other = f"another one: `simopt demo {shipped.name} -o FOLDER`"
+        raise UsageError(f"{folder} is a file, and `-o` names a folder\n  {other}")
     origin = source()
     contents = {name: (origin / name).read_bytes() for name in (shipped.scene, *shipped.files)}
     there = {name: folder / name for name in contents}

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sim.cli.many.board import TaskBoard
 from sim.cli.many.engines import Engine, engine
 from sim.cli.terminal.tables import number_text, print_columns
 from sim.cli.verbs.base import positive
@@ -49,11 +52,12 @@ def search_starts(options: argparse.Namespace, scene: Scene, problem: Problem) -
                     f"start {task.start}: loss {loss} in {count} iterations ({len(told)} of {len(tasks)})", flush=True
                 )
 
-    found = ensemble(
-        scene, options.starts, None if on is None else on.make, folder,
-        device=options.device, dtype=str(options.dtype), iterations=options.iterations, limit=options.limit,
-        progress=progress,
-    )  # fmt: skip
+    with TaskBoard() if shown and sys.stdout.isatty() else nullcontext(progress) as told_of:
+        found = ensemble(
+            scene, options.starts, None if on is None else on.make, folder,
+            device=options.device, dtype=str(options.dtype), iterations=options.iterations, limit=options.limit,
+            progress=told_of,
+        )  # fmt: skip
     write_report(folder / PAGE, _page(problem.description.name, found))
     if shown:
         show_ensemble(found)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sim.cli.many.board import TaskBoard
 from sim.cli.many.engines import engine
 from sim.cli.terminal.tables import number_text, print_columns
 from sim.cli.verbs.base import Verb, load
@@ -73,7 +76,8 @@ def _run(options: argparse.Namespace) -> int:
                 told.add(task.folder)
                 print(f"{len(told)} of {len(tasks)}: {task.folder}", flush=True)
 
-    run_tasks(tasks, None if options.on is None else options.on.make, progress=progress)
+    with TaskBoard() if shown and sys.stdout.isatty() else nullcontext(progress) as told_of:
+        run_tasks(tasks, None if options.on is None else options.on.make, progress=told_of)
     rows = [_row(paths, values, task) for values, task in zip(variants, tasks, strict=True)]
     RunFolder(folder).write_json(SWEEP_JSON, {"rows": rows})
     if options.json:

@@ -16,7 +16,7 @@ from sim.identify.run import Watcher
 from sim.io import LivePage, RunFolder
 
 SHARE = 0.01
-"""Of the time of a run goes into copies for the page and their encoding; beyond it there is no further one."""
+"""Of the processor time of a run goes into copies for the page and their encoding, and no more."""
 OFTEN = 0.5
 """And no copy sooner than this [s] after the last."""
 
@@ -27,7 +27,7 @@ class PageWatcher(Watcher):
     def __init__(self, problem: Problem, other: Watcher) -> None:
         self.problem, self.other = problem, other
         self.page: LivePage | None = None
-        self.spent, self.begun, self.last = 0.0, time.monotonic(), float("-inf")
+        self.spent, self.begun, self.last = 0.0, time.process_time(), float("-inf")
 
     def begin(self, problem: Problem, folder: RunFolder, iterations: int) -> None:
         """Opens the page, with everything where it begins."""
@@ -41,20 +41,19 @@ class PageWatcher(Watcher):
 
     def wants(self) -> bool:
         """Not too often; and after the first time only where somebody watches."""
-        now = time.monotonic()
         if self.page is None or self.last == float("-inf"):
             return self.page is not None
-        return (
-            self.page.watched and now - self.last > OFTEN and self.spent + self.page.spent < SHARE * (now - self.begun)
-        )
+        used = time.process_time() - self.begun
+        late = time.monotonic() - self.last > OFTEN
+        return self.page.watched and late and self.spent + self.page.spent < SHARE * used
 
     def saw(self, simulations: Sequence[Simulation]) -> None:
         """Puts them on the page."""
         assert self.page is not None
-        before = time.monotonic()
+        before = time.thread_time()
         self.page.show([as_seen(self.problem, simulation) for simulation in simulations])
         self.last = time.monotonic()
-        self.spent += self.last - before
+        self.spent += time.thread_time() - before
 
     def iteration(self, entry: Mapping[str, Any]) -> None:
         """Adds it to the page."""

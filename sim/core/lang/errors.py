@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import os
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,6 +96,14 @@ def hide_internals(problem: BaseException) -> None:
     for entry in reversed(kept):
         at = TracebackType(at, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     problem.__traceback__ = at
+
+
+def depth_of_user() -> int:
+    """The `stacklevel` of a warning by the caller of this that is to show the user's line, outside of this package."""
+    frame, depth = sys._getframe(1), 1
+    while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
+        frame, depth = frame.f_back, depth + 1
+    return depth
 
 
 def entry_point(function: F) -> F:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -168,6 +169,13 @@ def fit_ring(t: np.ndarray, y: np.ndarray) -> tuple[float, float] | None:
     For each pair of the two, a, b and c follow from a linear fit (variable projection: G. Golub, V. Pereyra, 1973); the
     pair is found on grids that close in on it, from the peak of the spectrum.  None where nothing rings.
     """
+    # Several numbers are taken of the same signal, and each of them for the run, its report and its comparisons.
+    return _fitted_ring(np.asarray(t, np.float64).tobytes(), np.asarray(y, np.float64).tobytes())
+
+
+@lru_cache(maxsize=128)
+def _fitted_ring(times: bytes, values: bytes) -> tuple[float, float] | None:
+    t, y = np.frombuffer(times), np.frombuffer(values)
     if len(t) < 8 or np.ptp(y) == 0.0:
         return None
     span = t[-1] - t[0]
@@ -179,26 +187,26 @@ def fit_ring(t: np.ndarray, y: np.ndarray) -> tuple[float, float] | None:
     possible = (frequencies > LEAST_CYCLES / span) & (frequencies < 0.5 * (len(t) - 1) / span)
     if not possible.any():
         return None
-    omega = 2.0 * np.pi * frequencies[possible][np.argmax(padded[possible])]
+    omega = float(2.0 * np.pi * frequencies[possible][np.argmax(padded[possible])])
     decay, wide, deep = 0.1 * omega, 0.4 * omega, 0.1 * omega
-
-    def misfit(w: float, d: float) -> float:
-        fall = np.exp(-d * (t - t[0]))
-        basis = np.stack([np.ones_like(t), fall * np.cos(w * t), fall * np.sin(w * t)], axis=1)
-        rest = y - basis @ np.linalg.lstsq(basis, y, rcond=None)[0]
-        return float(rest @ rest)
-
+    steps = np.linspace(-1.0, 1.0, 5)
     for _ in range(24):
-        options = [
-            (misfit(omega + a * wide, max(decay + b * deep, 0.0)), omega + a * wide, max(decay + b * deep, 0.0))
-            for a in (-1.0, -0.5, 0.0, 0.5, 1.0)
-            for b in (-1.0, -0.5, 0.0, 0.5, 1.0)
-            if omega + a * wide > 0.0
-        ]
-        _, omega, decay = min(options)
+        pairs = np.stack(np.meshgrid(omega + wide * steps, np.maximum(decay + deep * steps, 0.0), indexing="ij"))
+        w, d = pairs.reshape(2, -1)[:, (pairs[0] > 0.0).ravel()]
+        best = np.argmin(_misfits(t - t[0], y, w, d))
+        omega, decay = float(w[best]), float(d[best])
         wide, deep = 0.6 * wide, 0.6 * deep
     cycles = omega * span / (2.0 * np.pi)
     return (omega, decay) if cycles >= LEAST_CYCLES and decay < omega else None
+
+
+def _misfits(t: np.ndarray, y: np.ndarray, w: np.ndarray, d: np.ndarray) -> np.ndarray:
+    """(n,) sums of squares of what is left of y by the best c, a and b of each of n pairs."""
+    fall, phase = np.exp(-np.outer(d, t)), np.outer(w, t)
+    basis = np.stack([np.ones_like(fall), fall * np.cos(phase), fall * np.sin(phase)], axis=2)
+    orthogonal, _ = np.linalg.qr(basis)
+    rest = y - np.einsum("nti,ni->nt", orthogonal, np.einsum("nti,t->ni", orthogonal, y))
+    return np.square(rest).sum(axis=1)
 
 
 LAST = SchemaLine("last", Number("s", "(0, inf)"), "over which time at the end it is averaged")

@@ -31,6 +31,7 @@ def run_tasks(
 
     Raises TaskFailed where a task lost its worker more than `retries` times, and what a task raised itself.
     """
+    progress(tasks)
     if executor is None:
         for task in tasks:
             run_task(task)

@@ -24,6 +24,10 @@ from sim.core.runtime.ambient.threads import set_num_threads
 from sim.identify.problem import Problem
 from sim.identify.run import RESULT, run_problem
 from sim.io import STATE
+from sim.io.run_folder import LOG
+
+TAIL = 2**20
+"""Bytes of a log in which its last line is: it has the values of all parameters."""
 
 
 class Buildable(Protocol):
@@ -59,6 +63,18 @@ class Task:
         try:
             found: dict[str, Any] = json.loads((self.folder / RESULT).read_text(encoding="utf-8"))
         except FileNotFoundError:
+            return None
+        return found
+
+    @property
+    def last_entry(self) -> dict[str, Any] | None:
+        """The last whole line of its log; None where no iteration has ended."""
+        try:
+            with open(self.folder / LOG, "rb") as file:
+                file.seek(max(0, file.seek(0, 2) - TAIL))
+                *lines, _ = file.read().split(b"\n")  # what stands behind the last newline is being written
+            found: dict[str, Any] = json.loads(lines[-1])
+        except (OSError, IndexError, ValueError):
             return None
         return found
 

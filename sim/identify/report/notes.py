@@ -47,6 +47,24 @@ def notes_on(
     return notes + _unfinished(problem, found.search, known, limit, folder) + _too_far(problem, found, known, misfit)
 
 
+def inside_notes(problem: Problem, x: np.ndarray) -> list[str]:
+    """What begins inside of something else at coordinates x (n,), and did not at the start of the search: in between
+    nobody looks, and contacts push it out."""
+    out = []
+    for e in problem.experiments:
+        with problem.holding(problem.start, e):
+            before = problem.inside()
+        with problem.holding(x, e):
+            now = problem.inside()
+        out += [
+            f"experiment `{e.name}`: with the values found, {text}: how the contact pushes them out is in the fit;"
+            " bound the parameters that place them"
+            for pair, text in now.items()
+            if pair not in before
+        ]
+    return out
+
+
 def _chaos(found: Result) -> list[str]:
     """Rollouts whose gradient has grown beyond use."""
     return [f"experiment `{name}`: {g.message}" for name, g in found.growth.items() if not g.useful]

@@ -107,8 +107,8 @@ def unit_of(word: str, where: str) -> float:
         raise RecordingError(f"{where} {quoted(word)}, which is no known unit of length", SAY_UNIT) from None
 
 
-SAY_UNIT = "say the unit of its lengths: `unit: mm` in a scene, `--unit mm` of simopt import"
+SAY_UNIT = "say the unit of its lengths: `unit: mm` in a scene, `--unit mm` on the command line"
 SAY_UP = (
-    "say which of its axes points up: `up: z` (or y, x, -y, ...) in a scene, `--up z` of simopt import; or all of them"
-    " by `axes`"
+    "say which of its axes points up: `up: z` (or y, x, -y, ...) in a scene, `--up z` on the command line; or all of"
+    " them by `axes`"
 )

@@ -86,8 +86,11 @@ class ModelParts:
 
     @property
     def joined(self) -> set[tuple[int, int]]:
-        """Pairs of bodies of the first world with a joint between them."""
+        """Pairs of bodies of the first world with a joint between them, or that of a rod."""
         ends = [(int(block.joint.parents[0]), int(block.joint.children[0])) for block in self.joints]
+        for block in self.constraints:
+            if block.constraint.added_by == "add_rod" and block.pattern.kinds == "ab":
+                ends += [(int(a), int(b)) for a, b in block.points]
         return {(min(pair), max(pair)) for pair in ends}
 
     def with_held(self) -> ModelParts:

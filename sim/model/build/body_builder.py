@@ -14,8 +14,7 @@ from sim.model.build.collection import Collection
 from sim.model.build.motions import read_motions
 from sim.model.build.objects import ORIGIN
 from sim.model.build.rigid.forces import BodyForce, read_body_force
-from sim.model.build.rigid.inertia import GivenInertia, Inertia, OfShapes, RoundSegments, positive
-from sim.model.build.rigid.rods import RodEnd, Segments, rod_joints
+from sim.model.build.rigid.inertia import GivenInertia, Inertia, OfShapes
 from sim.model.errors import ModelError
 from sim.model.groups import BodyGroup, Group
 from sim.model.visuals import BoxForm, CapsuleForm, CylinderForm, Form, MeshForm, SphereForm, Visual
@@ -108,68 +107,6 @@ class BodyBuilder(Collection):
         self._labels.add(label)
         return label
 
-    def add_rod(
-        self,
-        positions: Any,
-        *,
-        radius: float,
-        density: float,
-        young: float | None = None,
-        poisson: float | None = None,
-        stiffness: Mapping[str, float] | None = None,
-        damping: float = 0.0,
-        normal: Sequence[float] | None = None,
-        closed: bool = False,
-        clamp_start: int | None = None,
-        clamp_end: int | None = None,
-        twist_rate: float = 0.0,
-        curvature: Sequence[float] = (0.0, 0.0),
-        pos: Sequence[float] = ORIGIN,
-        label: str | None = None,
-    ) -> BodyGroup:
-        """A rod along `positions` (n + 1, 3): n rigid segments with elastic joints.  Returns its bodies.
-
-        radius [m], density [kg/m^3]; the material is young [Pa] and poisson, or, for any section, `stiffness`: stretch
-        = E A and shear = k G A [N] (`inf`, the default of shear, is none), torsion = G J, bend_2 and bend_3 = E I [N
-        m^2].  Axis 1 of a segment is along it, axis 2 of the first is along `normal`, and from there on without twist.
-        The given shape is that at rest; twist_rate and curvature (about axes 2 and 3) [1/m] are added to it.  damping
-        [s]: elastic forces are those of C + damping dC/dt.  closed: the last segment joins the first.
-        clamp_start, clamp_end: the body, or the world (-1), in which an end is clamped.  pos [m]: moves all of it.
-        Paths: `label.young`, `.poisson`, `.radius`, `.density`, `.damping`, `.twist_rate`, `.curvature_2`,
-        `.curvature_3`, or those of `stiffness`; `.position`, `.rotation`, `.velocity`, `.spin`.
-        """
-        self._open("add_rod")
-        position = checks.vec3("pos", pos)
-        points = checks.vec3s("positions", positions) + position
-        if closed:
-            points = np.concatenate([points, points[:1]])
-        lengths = np.linalg.norm(np.diff(points, axis=0), axis=1)
-        if len(points) < 2 or not (lengths > 0.0).all():
-            raise ModelError(
-                "positions of a rod are fewer than two, or two of them in a row are one", "Move them apart"
-            )
-        if (stiffness is None) == (young is None or poisson is None):
-            raise ModelError("add_rod needs a material", "Give young and poisson, or stiffness")
-        rest = {"twist_rate": twist_rate, "curvature_2": curvature[0], "curvature_3": curvature[1], "damping": damping}
-        thickness = positive("radius", radius)
-        inertia = RoundSegments(positive("density", density), thickness, lengths)
-        label = self._label(label, "rod")
-        law: str = "cable"
-        given: dict[str, Any] = {**(stiffness or {}), **rest}
-        if stiffness is None:
-            law, given = "rod", {"young": young, "poisson": poisson, "radius": radius, **rest}
-        across = None if normal is None else checks.vec3("normal", normal)
-        segments = Segments.along(self.body_count, points, across, closed)
-        joints = rod_joints(label, law, segments, given, self._rod_end(clamp_start), self._rod_end(clamp_end))
-        none = np.zeros((1, 3))
-        group = BodyGroup(label, segments.start, len(lengths), lengths=lengths)
-        self._labels.add(label)
-        self.bodies[label] = group
-        base = np.concatenate([segments.base[:, :3] - position, segments.base[:, 3:]], axis=1)
-        self._bodies.append(BodyBlock(group, base, inertia, none, none.copy(), position[None]))
-        self._constraints += joints
-        return group
-
     def _sites_of(self, bodies: Sequence[int], at: Any, edges: Any, particles: int, label: str | None) -> Group:
         """See `ModelBuilder.add_sites`."""
         places = checks.vec3s("at", at)
@@ -191,11 +128,6 @@ class BodyBuilder(Collection):
             return UNPLACED
         own = np.concatenate([b.poses for b in self._bodies])[body]
         return Placed(own[:3], own[3:])
-
-    def _rod_end(self, body: int | None) -> RodEnd | None:
-        if body is None:
-            return None
-        return RodEnd(body, self.pose_of(body))
 
     def point_of(self, body: int, at: Sequence[float] = ORIGIN, rot: Any = None) -> BodyPoint:
         """A point of a body, for `add_constraints`: at (3,) [m] in its frame; rot: of a frame there.  body -1 is the

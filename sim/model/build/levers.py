@@ -51,4 +51,5 @@ def point_on_arm(label: str, number: int, place: np.ndarray, carrier_mass: np.nd
 def _sine(four: np.ndarray) -> float:
     """Of the angle between the diagonals of four points."""
     u, v = four[1] - four[0], four[3] - four[2]
-    return float(np.linalg.norm(np.cross(u, v)) / (np.linalg.norm(u) * np.linalg.norm(v)))
+    lengths = float(np.linalg.norm(u) * np.linalg.norm(v))
+    return float(np.linalg.norm(np.cross(u, v))) / lengths if lengths else 0.0

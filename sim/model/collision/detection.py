@@ -90,7 +90,8 @@ class PairLists:
             self._dims.append(size)
             self._grids.append(HashGrid(size, size, size, device, real))
             self._grids[-1].reserve(at.size)
-        self._sorted = make(n, vec3), make(edges, vec3)
+        at = make(n, vec3)
+        self._boxes = (at, at), (make(edges, vec3), make(edges, vec3))  # that of a point is its place
 
     @property
     def arrays(self) -> list[array]:
@@ -100,7 +101,7 @@ class PairLists:
         bounds = [self.detected, self.allowed, self.moved, self.report, self.drift]
         scratch = [
             *self._at,
-            *self._sorted,
+            *(a for boxes in self._boxes for a in boxes),
             *self._parts,
             self._found,
             self._next,
@@ -142,8 +143,12 @@ class PairLists:
             grid, offset, count = self._grids[kind], self._parts[kind], parts.shape[0]
             grid.build(self._at[kind], of.cell)
             _, order, _, starts = grid.memory
-            launch(k.take, self._at[kind].size, [order, self._at[kind]], [self._sorted[kind]])
-            cells = [starts, order, self._sorted[kind], 1.0 / of.cell, self._dims[kind], self._apart]
+            low, high = self._boxes[kind]
+            if kind == EDGE_EDGE:
+                launch(k.take_boxes, count, [order, of.edges, of.world, self._apart, x], [low, high])
+            else:
+                launch(k.take, low.size, [order, self._at[kind]], [low])
+            cells = [starts, order, low, high, 1.0 / of.cell, self._dims[kind], self._apart]
             bounds = [of.world, x, of.half_thickness, self.allowed, self._furthest]
             inputs = [*cells, parts, self._others[kind], *bounds, self._longest[kind], offset, room]
             counting, filling = k.near[kind]

@@ -31,6 +31,7 @@ class DetectionKernels:
     place: Kernel
     middle: Kernel
     take: Kernel
+    take_boxes: Kernel
     sum_values: Kernel
     sum_moved: Kernel
     mean: Kernel
@@ -63,6 +64,14 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
     vec3, layout = vector(3, real), particle_layout(real)
     particle_type, position = layout.type(real), layout.position
 
+    @func
+    def lower(a, b):
+        return type(a)(min(a[0], b[0]), min(a[1], b[1]), min(a[2], b[2]))
+
+    @func
+    def upper(a, b):
+        return type(a)(max(a[0], b[0]), max(a[1], b[1]), max(a[2], b[2]))
+
     # -------------------------------------------------------------------------------------- where everything is
     @kernel
     def place(
@@ -86,6 +95,21 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
     def take(order: array[int], at: array[vec3], sorted_at: array[vec3]):
         e = tid()
         sorted_at[e] = at[order[e]]
+
+    @kernel
+    def take_boxes(
+        order: array[int],
+        edges: array2d[int],
+        world: array[int],
+        apart: vec3,
+        x: array[vec3],
+        low: array[vec3],
+        high: array[vec3],
+    ):
+        e = tid()
+        a, b = edges[order[e], 0], edges[order[e], 1]
+        shift = apart * real(world[a])
+        low[e], high[e] = lower(x[a], x[b]) + shift, upper(x[a], x[b]) + shift
 
     @kernel
     def sum_values(points: array2d[int], values: array[vec3], sums: array2d[vec3]):
@@ -145,24 +169,16 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
         return begin, max(starts[max(last, first)], begin)
 
     @func
-    def outside(low, high, at, by):
-        """Is a place further than `by` from a box, along an axis?"""
+    def overlap(low, high, other_low, other_high):
+        """Do two boxes have a point in common?"""
         return (
-            at[0] < low[0] - by
-            or at[1] < low[1] - by
-            or at[2] < low[2] - by
-            or at[0] > high[0] + by
-            or at[1] > high[1] + by
-            or at[2] > high[2] + by
+            other_high[0] >= low[0]
+            and other_high[1] >= low[1]
+            and other_high[2] >= low[2]
+            and other_low[0] <= high[0]
+            and other_low[1] <= high[1]
+            and other_low[2] <= high[2]
         )
-
-    @func
-    def lower(a, b):
-        return type(a)(min(a[0], b[0]), min(a[1], b[1]), min(a[2], b[2]))
-
-    @func
-    def upper(a, b):
-        return type(a)(max(a[0], b[0]), max(a[1], b[1]), max(a[2], b[2]))
 
     @func
     def distance(touch, x):
@@ -170,8 +186,8 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
         return dot(n, b[0] * x[0] + b[1] * x[1] + b[2] * x[2] + b[3] * x[3])
 
     @func
-    def point_meets(k: int, p, y, low, high, by, within, other: int, parts, world, x, half, allowed):
-        """Is a point that is no corner of triangle k, with its corners p at y, nearer to it than `within` and its own
+    def point_meets(p, y, within, other: int, parts, world, x, half, allowed):
+        """Is a point that is no corner of a triangle, with its corners p at y, nearer to it than `within` and its own
         part of that?"""
         meets = False
         if other != p[0] and other != p[1] and other != p[2] and world[other] == world[p[0]]:
@@ -180,21 +196,19 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
         return meets
 
     @func
-    def edge_meets(k: int, p, y, low, high, by, within, other: int, parts, world, x, half, allowed):
-        """The same of a later edge without a common point, in whose middle it may be `by` from the box of edge k."""
+    def edge_meets(p, y, within, other: int, parts, world, x, half, allowed):
+        """The same of an edge without a common point."""
         c, d, meets = parts[other, 0], parts[other, 1], False
-        if other > k and p[0] != c and p[0] != d and p[1] != c and p[1] != d and world[c] == world[p[0]]:
-            x_c, x_d = x[c], x[d]
-            spread = 0.5 * upper(x_d - x_c, x_c - x_d)
-            if not outside(low - spread, high + spread, 0.5 * (x_c + x_d), by):
-                within += max(allowed[c], allowed[d]) + 0.5 * (half[c] + half[d])
-                meets = distance(edge_edge, (y[0], y[1], x_c, x_d)) < within
+        if p[0] != c and p[0] != d and p[1] != c and p[1] != d and world[c] == world[p[0]]:
+            within += max(allowed[c], allowed[d]) + 0.5 * (half[c] + half[d])
+            meets = distance(edge_edge, (y[0], y[1], x[c], x[d])) < within
         return meets
 
     def near(edges: bool, fill: bool) -> Kernel:
         """Points near triangles `tid()`, or edges near edges: how many, or which, in order.
 
-        Cells hold `others`, numbered in the order of the grid, each no longer than twice `longest`.
+        Cells hold the middles of `others`, in the order of the grid; of these what box each is in, and half of the
+        length of the `longest`.
         """
         corners, meets = (2, edge_meets) if edges else (3, point_meets)
 
@@ -202,7 +216,8 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
         def walk(
             starts: array[int],
             order: array[int],
-            sorted_at: array[vec3],
+            others_low: array[vec3],
+            others_high: array[vec3],
             inverse: real,
             dim: int,
             apart: vec3,
@@ -228,25 +243,26 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
                     mean_half += half[p[j]]
                 mean_half = mean_half / real(corners)
                 by, shift = own + mean_half + furthest[0], apart * real(world[p[0]])
-                reached = by + longest[0]
-                x_0, across = cells_between(low[0] - reached + shift[0], high[0] + reached + shift[0], inverse, dim)
-                y_0, rows = cells_between(low[1] - reached + shift[1], high[1] + reached + shift[1], inverse, dim)
-                z_0, layers = cells_between(low[2] - reached + shift[2], high[2] + reached + shift[2], inverse, dim)
-                at = offset[k] if fill else 0
+                around = vec3(by, by, by)
+                low, high, longer = low - around + shift, high + around + shift, longest[0]
+                x_0, across = cells_between(low[0] - longer, high[0] + longer, inverse, dim)
+                y_0, rows = cells_between(low[1] - longer, high[1] + longer, inverse, dim)
+                z_0, layers = cells_between(low[2] - longer, high[2] + longer, inverse, dim)
+                at, least = offset[k] if fill else 0, k if edges else -1  # of two edges the first lists the second
                 pieces = 2 if x_0 + across > dim else 1
-                for r in range(pieces * rows * layers):
-                    row_y, row_z = y_0 + (r // pieces) % rows, z_0 + (r // pieces) // rows
-                    row = (row_z if row_z < dim else row_z - dim) * dim + (row_y if row_y < dim else row_y - dim)
-                    begin, end = run_of(row, x_0, across, r % pieces, dim, starts)
-                    for e in range(begin, end):
-                        if not outside(low + shift, high + shift, sorted_at[e], reached):
-                            other = others[order[e]]
-                            within = own + mean_half
-                            if meets(k, p, y, low, high, by, within, other, parts, world, x, half, allowed):
-                                if fill:
-                                    if at < capacity:
-                                        found[at] = other
-                                at += 1
+                for z in range(z_0, z_0 + layers):
+                    for y_row in range(y_0, y_0 + rows):
+                        row = (z if z < dim else z - dim) * dim + (y_row if y_row < dim else y_row - dim)
+                        for piece in range(pieces):
+                            begin, end = run_of(row, x_0, across, piece, dim, starts)
+                            for e in range(begin, end):
+                                if order[e] > least and overlap(low, high, others_low[e], others_high[e]):
+                                    other = others[order[e]]
+                                    if meets(p, y, own + mean_half, other, parts, world, x, half, allowed):
+                                        if fill:
+                                            if at < capacity:
+                                                found[at] = other
+                                        at += 1
                 if fill:
                     ascending(found, offset[k], min(at, capacity))
                 else:
@@ -365,6 +381,7 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
         place,
         middle,
         take,
+        take_boxes,
         sum_values,
         sum_moved,
         mean,

@@ -97,10 +97,37 @@ def _rod(context: BuildContext, name: str, entry: dict[str, Any]) -> np.ndarray:
         twist_rate=rod["twist_rate"],
         curvature=(rod["curvature_2"], rod["curvature_3"]),
         pos=entry["position"],
+        cfg=_surface(context, rod.get("surface")),
         label=name,
         **ends,
     )
     return group.bodies
+
+
+def warn_of_rods(context: BuildContext) -> None:
+    """Names the rods that pass through what others collide with."""
+    for name, entry in context.entries("objects"):
+        if "surface" in entry.get("rod", {"surface": None}):
+            continue
+        met = [shape for shape, of in context.entries("shapes") if name in of["touches"]]
+        for other, of in context.entries("objects"):
+            body = of.get("body", {})
+            if body.get("shapes") and name in body.get("touches", [name]):
+                met.append(other)
+        if met:
+            named = ", ".join(f"`{m}`" for m in met)
+            context.warnings.append(
+                f"objects.{name}.rod: it has no `surface` and passes through {named}; give it"
+                " `surface: {friction: 0.3}`, or list what else they touch in their `touches`"
+            )
+
+
+def _surface(context: BuildContext, entry: dict[str, Any] | None) -> Any:
+    if entry is None:
+        return None
+    return context.builder.ShapeConfig(
+        mu=entry.get("friction"), restitution=entry.get("restitution"), touches=entry.get("touches")
+    )
 
 
 def divided(line: np.ndarray, segments: int, closed: bool) -> np.ndarray:
@@ -118,7 +145,7 @@ def add_sites(context: BuildContext) -> None:
     """
     for name, bodies in context.bodies.items():
         entry = context.data["objects"][name]
-        observed = [m["at"] for m in context.data["markers"].values() if m["on"] == name and "at" in m]
+        observed = [m["at"] for _, m in context.entries("markers") if m["on"] == name and "at" in m]
         poses = [context.builder.pose_of(int(body)) for body in bodies]
         if "rod" in entry:
             lengths = context.builder.bodies[name].lengths

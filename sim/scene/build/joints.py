@@ -25,7 +25,7 @@ def add_joints(context: BuildContext) -> None:
 
 def _refuse_tied(context: BuildContext) -> None:
     """What is tied to a body at its place in the scene would be torn where a joint places that body elsewhere."""
-    joints, placed = context.data["joints"].values(), set[str]()
+    joints, placed = [joint for _, joint in context.entries("joints")], set[str]()
     for _ in joints:  # those below one that is placed, to any depth
         placed |= {joint["child"] for joint in joints if "start" in joint or joint["parent"] in placed}
     for name, entry in context.data["attachments"].items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sim.scene.build.bodies import add_bodies, add_sites
+from sim.scene.build.bodies import add_bodies, add_sites, warn_of_rods
 from sim.scene.build.context import BuildContext
 from sim.scene.build.joints import add_joints
 from sim.scene.build.objects import add_objects
@@ -21,6 +21,7 @@ def add_parts(context: BuildContext) -> np.ndarray:
     pinned = [points for name, points in attached.items() if context.data["attachments"][name]["compliance"] == 0.0]
     held = np.concatenate([np.zeros(0, np.int32), *pinned])
     add_shapes(context)
+    warn_of_rods(context)
     add_contact(context)
     add_loads(context)
     add_sites(context)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,13 +17,14 @@ from sim.identify.parameters.parameters import Parameter
 from sim.identify.problem import Description, NotRefined, Problem
 from sim.identify.search.method import Method
 from sim.model import Model, ModelBuilder
+from sim.model.build.shapes.narrow import narrow_shapes
 from sim.scene.build.context import BuildContext
 from sim.scene.build.experiments import make_experiments, make_markers, make_measures
 from sim.scene.build.finer import has_mesh, marker_places, refuse_to_refine
 from sim.scene.build.method import make_expectations, make_method, make_strategy
 from sim.scene.build.parameters import make_parameters
 from sim.scene.build.parts import add_parts
-from sim.scene.build.surroundings import inside_shapes
+from sim.scene.build.surroundings import ShapeToTouch, inside_shapes, shapes_to_touch
 from sim.scene.build.terms import make_terms
 from sim.scene.validate.document import Document
 from sim.schema.errors import SceneError
@@ -105,7 +106,8 @@ def _problem(context: BuildContext, device: DeviceLike, dtype: Any) -> Problem:
     if longest and (error := growing(solver, longest)) is not None:
         context.problem("solver.xpbd", str(error), error.hint)
     reference = make_solver(context, model, "reference") if "reference" in scene.data else None
-    _check_apart(context, solver, experiments, parameters, held)
+    pairs = shapes_to_touch(context, held)
+    _check_apart(context, solver, experiments, parameters, pairs)
     if longest and (text := growth_warning(solver, longest)):
         context.warnings.append(f"solver: {text}")
     if text := start_warning(solver):
@@ -113,6 +115,11 @@ def _problem(context: BuildContext, device: DeviceLike, dtype: Any) -> Problem:
     context.warnings += [f"solver: {text}" for text in step_warnings(solver, [e.schedule.dt for e in experiments])]
     rounding = (rounding_warning(model, e.schedule.steps * e.schedule.dt, e.schedule.dt) for e in experiments)
     context.warnings += [f"solver: {text}" for text in dict.fromkeys(rounding) if text]
+    context.warnings += [
+        f"{shape}, {1e3 * width:.3g} mm wide, fits between points of {name}, which alone it meets, up to"
+        f" {1e3 * side:.3g} mm from each other: it may pass through; take finer triangles"
+        for shape, name, width, side in narrow_shapes(model)
+    ]
     return Problem(
         model,
         solver,
@@ -127,6 +134,9 @@ def _problem(context: BuildContext, device: DeviceLike, dtype: Any) -> Problem:
         measures,
         reference,
         make_rest(context, model) if any(e.relaxed for e in experiments) else None,
+        inside=lambda: {
+            (shape, on): what for shape, on, what, _ in (*inside_at_start(solver), *inside_shapes(pairs, model))
+        },
     )
 
 
@@ -184,12 +194,13 @@ def make_rest(context: BuildContext, model: Model) -> RestSolver:
 
 
 def _check_apart(
-    context: BuildContext, solver: Solver, experiments: list[Experiment], sought: list[Parameter], held: np.ndarray
+    context: BuildContext,
+    solver: Solver,
+    experiments: list[Experiment],
+    sought: list[Parameter],
+    pairs: Sequence[ShapeToTouch],
 ) -> None:
-    """What collides begins apart in every experiment, at the start of the search; where none begins does not count.
-
-    held: particles that are pinned.
-    """
+    """What collides begins apart in every experiment, at the start of the search; where none begins does not count."""
     model, start = solver.model, {p.name: p.start for p in sought}
     values = MaterialValues(model, sought, experiments)
     seen: set[tuple[bytes, ...]] = set()
@@ -207,7 +218,7 @@ def _check_apart(
                 model.check_start()
             inside = [
                 *((f"objects.{on}", on, what, deep) for _, on, what, deep in inside_at_start(solver)),
-                *((f"shapes.{shape}", on, what, deep) for shape, on, what, deep in inside_shapes(context, model, held)),
+                *((f"shapes.{shape}", on, what, deep) for shape, on, what, deep in inside_shapes(pairs, model)),
             ]
             for place, on, what, deep in inside:
                 if deep:

@@ -24,6 +24,8 @@ def problems_of_sound_parts(scene: Document, known: Sequence[Diagnostic]) -> lis
     data = {**scene.data, **{table: scene.data.get(table, {}) for table in _TABLES}, "parameters": {}}
     entries = [f"{table}.{name}" for table in _TABLES for name in data[table]]
     broken = {entry for entry in entries if any(f"{problem.path}.".startswith(f"{entry}.") for problem in known)}
+    if any(problem.path.split(".")[0] == "contact" for problem in known):
+        broken.add("contact")
     timed = "time" in data and not any(problem.path.split(".")[0] == "time" for problem in known)
     data["experiments"] = {
         name: {**entry, "set": _times(entry) if timed else {}}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,8 @@ def add_shapes(context: BuildContext) -> None:
 
 def add_contact(context: BuildContext) -> None:
     """What collides with itself, and how bodies are found."""
+    if "contact" in context.skipped:
+        return
     entry = context.data["contact"]
     if "bodies" in entry:
         with context.at("contact.bodies"):
@@ -139,37 +142,54 @@ def _tie(context: BuildContext, name: str, entry: dict[str, Any], points: np.nda
     builder.add_constraints("ball", rows, entry["compliance"], label=name)
 
 
-def inside_shapes(context: BuildContext, model: Model, pinned: np.ndarray) -> Iterator[tuple[str, str, str, bool]]:
-    """Points that begin inside of shapes of the world, with the material values of a model as they are: names of the
-    shape and the object, a sentence, and whether they are deeper than the thickness of the object.
+@dataclass(frozen=True, eq=False)
+class ShapeToTouch:
+    """A shape of the world, and an object that collides with it by its `points` (n,), which keep a distance of
+    `thickness` [m]."""
 
-    pinned: particles that no contact moves.
-    """
-    positions = model.state().particle_q.numpy()
-    touching = TOUCHING + 8.0 * np.finfo(positions.dtype).eps * np.abs(positions).max(initial=0.0)
+    shape: str
+    is_sphere: bool
+    on: str
+    points: np.ndarray
+    thickness: float
+
+
+def shapes_to_touch(context: BuildContext, pinned: np.ndarray) -> list[ShapeToTouch]:
+    """Every shape of the world with every object of particles that it touches.  pinned: particles that no contact
+    moves."""
+    out = []
     for name, entry in context.entries("shapes"):
         for on in entry["touches"]:
-            if on not in context.groups or on in context.bodies:
-                continue
-            group, body = context.groups[on], context.data["objects"][on]
-            thickness = body.get("cloth", {}).get("thickness", 0.0)
-            free = group.points[~np.isin(group.points, pinned)]
-            depth = thickness - _height(model, name, entry, positions[free])
-            inside = depth[depth > touching]
-            if len(inside):
-                what = (
-                    f"{len(inside)} points of `{on}` start inside the shape `{name}`, at most {inside.max():.3g} m deep"
-                )
-                yield name, on, what, bool(inside.max() > thickness + touching)
+            if on in context.groups and on not in context.bodies:
+                points = context.groups[on].points
+                thickness = context.data["objects"][on].get("cloth", {}).get("thickness", 0.0)
+                out.append(ShapeToTouch(name, "sphere" in entry, on, points[~np.isin(points, pinned)], thickness))
+    return out
 
 
-def _height(model: Model, name: str, shape: dict[str, Any], positions: np.ndarray) -> np.ndarray:
+def inside_shapes(pairs: Sequence[ShapeToTouch], model: Model) -> Iterator[tuple[str, str, str, bool]]:
+    """Points that begin inside of shapes of the world, with the material values of a model as they are: names of the
+    shape and the object, a sentence, and whether they are deeper than the thickness of the object."""
+    positions = model.state().particle_q.numpy()
+    touching = TOUCHING + 8.0 * np.finfo(positions.dtype).eps * np.abs(positions).max(initial=0.0)
+    for pair in pairs:
+        depth = pair.thickness - _height(model, pair, positions[pair.points])
+        inside = depth[depth > touching]
+        if len(inside):
+            what = (
+                f"{len(inside)} points of `{pair.on}` start inside the shape `{pair.shape}`, at most"
+                f" {inside.max():.3g} m deep"
+            )
+            yield pair.shape, pair.on, what, bool(inside.max() > pair.thickness + touching)
+
+
+def _height(model: Model, pair: ShapeToTouch, positions: np.ndarray) -> np.ndarray:
     """Distance of points (n, 3) from the surface of a shape [m], negative inside."""
 
     def value(key: str) -> np.ndarray:
-        return np.asarray(model[f"{name}.{key}"].numpy()[0], float)
+        return np.asarray(model[f"{pair.shape}.{key}"].numpy()[0], float)
 
-    if "sphere" in shape:
+    if pair.is_sphere:
         return np.linalg.norm(positions - value("center"), axis=1) - value("radius")
     normal = value("normal")
     return (positions - value("point")) @ (normal / np.linalg.norm(normal))

@@ -19,6 +19,7 @@ from sim.scene.urdf.elements import XmlElement
 from sim.scene.urdf.forms import TABLES, UrdfForm, mesh_file
 from sim.scene.urdf.places import turn_of_rpy
 from sim.schema.errors import Diagnostic, Mark, word_hint
+from sim.schema.kinds import LARGEST_NUMBER
 
 DROPPABLE = {
     "collision": "shapes of links: nothing can collide with them",
@@ -325,10 +326,14 @@ class RobotReader:
     def _parsed(self, word: str, element: XmlElement, what: str, path: str) -> float:
         """A number; NaN where it is none, which is no further problem."""
         try:
-            return number(word)
+            value = number(word)
         except FileError as error:
             self.problem(element.mark, path, f"{what}: {error.what}", error.hint)
             return np.nan
+        if value and not 1.0 / LARGEST_NUMBER <= abs(value) <= LARGEST_NUMBER:
+            self.problem(element.mark, path, f"{what}: {quoted(word)} is no number that a scene takes", "check it")
+            return np.nan
+        return value
 
 
 def _tree(element: XmlElement) -> Iterator[XmlElement]:

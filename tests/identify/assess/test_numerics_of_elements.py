@@ -13,7 +13,7 @@ from sim.identify.numerics import estimate_shifts
 from sim.identify.numerics.finer import more_iterations
 from sim.identify.numerics.residuals import residuals_of_steps
 from sim.solvers import SolverXPBD, step_warnings
-from sim.solvers.steplength import shear_ratio
+from sim.solvers.steplength import BIAS, shear_ratio, too_soft
 
 BEAM = """\
 format: 2
@@ -123,6 +123,14 @@ def test_softness_that_is_told_is_that_of_a_beam(element, cells, h, sweeps, meas
     assert told == pytest.approx(measured, rel=0.4)
     assert step_warnings(SolverXPBD(model, iterations=150), [h]) == []
     assert step_warnings(SolverXPBD(model, iterations=sweeps), [h / 8]) == []
+
+
+def test_no_number_of_substeps_that_would_do_is_told():
+    for young, damping in ((1e30, 0.0), (1e5, 1e9)):
+        (text,) = step_warnings(SolverXPBD(block("stvk", young=young, damping=damping)[0]), [1e-3])
+        assert "no number of substeps mends that" in text
+    assert [too_soft(ratio, 3) for ratio in (0.0, 1e-300)] == [0.0, 0.0]
+    assert too_soft(1e30, 3) == pytest.approx(BIAS * 1e30 / 3)
 
 
 def test_modes_and_volumes_are_not_told_beside_the_strain():

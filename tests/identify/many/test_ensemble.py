@@ -1,5 +1,6 @@
 """Many starts: what is done is not done again, lost workers cost nothing, and the result is the same bytes."""
 
+import io
 import json
 import math
 import multiprocessing
@@ -13,11 +14,14 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from sim.cli.command import main
+from sim.cli.many.board import TaskBoard
 from sim.identify import Ensemble, ensemble
 from sim.identify.many.ensemble import Member
-from sim.identify.many.pool import TaskFailed
+from sim.identify.many.pool import TaskFailed, run_tasks
+from sim.identify.many.tasks import Task
 from sim.scene import load_scene
 
 SCENES = Path(__file__).parents[3] / "scenes"
@@ -214,3 +218,25 @@ def test_dask_survives_a_killed_worker(long, tmp_path):
                 killer.join()
     assert kills
     assert (tmp_path / "ensemble.json").read_bytes() == (alone.folder / "ensemble.json").read_bytes()
+
+
+def test_a_table_of_all_starts_says_how_far_each_is(chain, serial, tmp_path):
+    shutil.copytree(serial.folder / "starts" / "001", tmp_path / "done")
+    for name, log in (("runs", '{"iteration": 4, "loss": 2.5, "wall_s": 1.0}\n{"iterat'), ("begins", "")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "log.jsonl").write_text(log)
+    tasks = [Task(chain, tmp_path / name) for name in ("done", "runs", "begins", "waits")]
+    board = TaskBoard()
+    board(tasks)
+    rows, done = board.rows()
+    assert done == 1 and [row[:3] for row in rows[:2]] == [("runs", "runs", "4"), ("begins", "begins", "")]
+    assert rows[2][0] == "done" and float(rows[2][3]) == pytest.approx(serial.members[1].loss, rel=1e-4)
+    shown = Console(width=100, record=True, file=io.StringIO())
+    shown.print(board.table())
+    assert "1 of 4 done" in shown.export_text() and "waits" not in shown.export_text()
+
+
+def test_it_is_told_of_all_tasks_before_the_first_one(chain, tmp_path):
+    seen = []
+    run_tasks([Task(chain, tmp_path / "a", iterations=1)], progress=lambda tasks: seen.append(tasks[0].result))
+    assert seen[0] is None and seen[-1] is not None

@@ -129,9 +129,7 @@ class LaneMemory(LaneWriter):
             _, values, _, _ = split_memory(op)
             at = self.address(op, [(v, self.of(v).name) for v in values])  # type: ignore[union-attr]
             if len(self.masks) > self.always:
-                some = self.let(f"call i1 @llvm.vector.reduce.or.v{LANES}i1(<{LANES} x i1> {self.masks[-1]})")
-                self.declared["reduce"] = f"declare i1 @llvm.vector.reduce.or.v{LANES}i1(<{LANES} x i1>)"
-                at = self.let(f"select i1 {some}, ptr {at}, ptr %dummy")
+                at = self.let(f"select i1 {self.any_of(self.masks[-1])}, ptr {at}, ptr %dummy")
             return [Uniform(self.load_one(self.shifted(at, o), k)) for k, o in zip(kinds, offsets, strict=True)]
         if how == "row":
             return [LaneVector(name) for name in self.load_row(op, kinds[0], len(kinds))]
@@ -144,6 +142,11 @@ class LaneMemory(LaneWriter):
             scalars = tuple(self.load_one(self.shifted(p, offset), kind) for p in places)
             out.append(Split(scalars) if kind.is_int else LaneVector(self.gathered(llvm_type(kind), scalars)))
         return out
+
+    def any_of(self, mask: str) -> str:
+        """Whether a lane takes part."""
+        self.declared["reduce"] = f"declare i1 @llvm.vector.reduce.or.v{LANES}i1(<{LANES} x i1>)"
+        return self.let(f"call i1 @llvm.vector.reduce.or.v{LANES}i1(<{LANES} x i1> {mask})")
 
     def load_one(self, place: str, kind: Scalar) -> str:
         raw = self.let(f"load {memory_type(kind)}, ptr {place}, align {kind.size}")

@@ -24,9 +24,14 @@ from sim.core.lang.analysis.thread_locality import late_updates, suits_lanes
 from sim.core.lang.ir.core import Block, Func, Op, Value, split_memory, walk
 from sim.core.lang.types import Scalar, size_of
 
+LONG = 64
+"""Operations of one side of a choice from which on it is jumped over where none of the eight takes it."""
+
 
 class LaneEmitter(LaneMemory):
-    """The lines of the body for threads `%linear` to `%linear + 7`: one basic block.  `%dummy`: memory for nothing.
+    """The lines of the body for threads `%linear` to `%linear + 7`: one basic block, but for long sides of choices.
+
+    `%dummy`: memory for nothing.
 
     names: of the parameters, as the range function has them; strides: (array, axis) -> its bytes.
     """
@@ -82,7 +87,10 @@ class LaneEmitter(LaneMemory):
         for region, mask in zip(op.regions, (test, other), strict=True):
             outer = self.masks[-1] if self.masks else None
             self.masks.append(mask if outer is None else self.let(f"and <{LANES} x i1> {outer}, {mask}"))
-            self.block(region)
+            if self.is_long(region):
+                self.jumped_over(region)
+            else:
+                self.block(region)
             self.masks.pop()
         for result, a, b in zip(op.results, op.regions[0].yields, op.regions[1].yields, strict=True):
             kind = llvm_type(result.type)
@@ -95,6 +103,30 @@ class LaneEmitter(LaneMemory):
                 t = f"<{LANES} x {kind}>"
                 chosen = f"select <{LANES} x i1> {test}, {t} {self.vector(a, left)}, {t} {self.vector(b, right)}"
                 self.values[result] = LaneVector(self.let(chosen))
+
+    def is_long(self, region: Block) -> bool:
+        """Is a side of a choice worth a jump, and can there be one?"""
+        ops = list(walk(region))
+        numbers = all(isinstance(v.type, Scalar) and v.type.is_float for v in region.yields)
+        return len(ops) >= LONG and numbers and self.late.isdisjoint(ops)
+
+    def jumped_over(self, region: Block) -> None:
+        """A side that some of the eight take, by the last of the masks; without any, what it gives is 0."""
+        some, side, after = self.any_of(self.masks[-1]), self.label(), self.label()
+        before = self.here
+        self.put(f"br i1 {some}, label %{side}, label %{after}")
+        self.start(side)
+        known = self.as_vector.copy(), self.as_split.copy(), self.rows.copy()
+        self.block(region)
+        inside = {v for op in region.ops for v in op.results}
+        made = {v: self.vector(v) for v in region.yields if v in inside}
+        self.as_vector, self.as_split, self.rows = known  # what was made in there is not there after
+        end = self.here
+        self.put(f"br label %{after}")
+        self.start(after)
+        for value, name in made.items():
+            ways = f"[ {name}, %{end} ], [ zeroinitializer, %{before} ]"
+            self.values[value] = LaneVector(self.let(f"phi <{LANES} x {llvm_type(value.type)}> {ways}"))
 
     # -- accumulations
     def update(self, op: Op) -> None:

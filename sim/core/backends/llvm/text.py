@@ -22,7 +22,8 @@ from sim.core.backends.base import (
 from sim.core.backends.llvm.body import BodyEmitter, array_stride
 from sim.core.backends.llvm.lanes import LaneBody, dummy_bytes, lanes_of
 from sim.core.backends.llvm.writer import llvm_type
-from sim.core.lang.ir.core import walk
+from sim.core.lang.analysis.guards import guard_of
+from sim.core.lang.ir.core import Block, walk
 from sim.core.lang.types import ArrayType, bool_, size_of
 
 # Out of line and cold: the first failure of a launch fills the record, later ones find it taken.
@@ -89,6 +90,7 @@ class Emitter(BodyEmitter):
     def text(self, symbol: str) -> str:
         """The module: body, range function of that name, declarations."""
         unpack, arguments = self.unpack()
+        unpack += self.last_of_range()
         lanes = self.lanes_too()
         if lanes is not None and lanes.some is not None:
             return self.large_text(symbol, unpack, arguments, lanes, lanes.some)
@@ -99,8 +101,8 @@ class Emitter(BodyEmitter):
         coords = [f"i64 %c{axis}" for axis in range(self.func.dims)]
         formal = ", ".join([*arguments, "ptr %record", "i64 %linear", *coords])
         wide: list[str] = []
-        few = bool(self.func.attrs.get("few"))
-        self.vectors_given = lanes is not None or few
+        singly = bool(self.func.attrs.get("few") or self.func.attrs.get("sparse"))
+        self.vectors_given = lanes is not None or singly
         self.straight = not any(op.name in ("for", "while") for op in walk(self.func.body))
         before = ["  %begin = add i64 %start, 0"]
         if lanes is not None:
@@ -111,7 +113,7 @@ class Emitter(BodyEmitter):
             f"define internal void @body({formal}) alwaysinline nounwind {{",
             "entry:", *head, *self.lines, "  ret void", "}",
             *wide,
-            f"define void @{symbol}(ptr noalias readonly %block, i64 %start, i64 %end) nounwind {{",
+            f"define void @{symbol}(ptr noalias readonly %block, i64 %start, i64 %stated) nounwind {{",
             "entry:", *unpack, *before,
             "  %any = icmp slt i64 %begin, %end",
             "  br i1 %any, label %first, label %exit",
@@ -120,13 +122,26 @@ class Emitter(BodyEmitter):
             _FAIL if self.sites else "",
             *self.declared.values(),
             "!0 = distinct !{}",
-            self.loop_metadata(lanes is not None or few),
+            self.loop_metadata(lanes is not None or singly),
             '!2 = !{!"llvm.loop.parallel_accesses", !0}',
             '!3 = !{!"branch_weights", i32 1000000, i32 1}',
             '!4 = !{!"llvm.loop.vectorize.enable", i1 false}',
             '!5 = !{!"llvm.loop.unroll.disable"}',
         ]  # fmt: skip
         return "\n".join(parts) + "\n"
+
+    def last_of_range(self) -> list[str]:
+        """The lines of the range function that say where it ends: as stated, or where threads do nothing from there."""
+        guard = None if self.check else guard_of(self.func)
+        if guard is None:
+            return ["  %end = add i64 %stated, 0"]
+        found = BodyEmitter(self.func)
+        found.names = dict(self.names)
+        found.block(Block([], list(guard.ops), [guard.bound]))
+        bound = found.to_i64(guard.bound)
+        self.declared |= found.declared
+        return [*found.lines, f"  %below = icmp slt i64 {bound}, %stated",
+                f"  %end = select i1 %below, i64 {bound}, i64 %stated"]  # fmt: skip
 
     def lane_function(self, name: str, arguments: list[str], lines: list[str]) -> list[str]:
         """A function for eight threads."""
@@ -145,7 +160,7 @@ class Emitter(BodyEmitter):
         parts = [
             *self.lane_function("lanes", arguments, lanes.lines),
             *self.lane_function("some", arguments, some),
-            f"define void @{symbol}(ptr noalias readonly %block, i64 %start, i64 %end) nounwind {{",
+            f"define void @{symbol}(ptr noalias readonly %block, i64 %start, i64 %stated) nounwind {{",
             "entry:", *unpack, *self.wide_loop(arguments), _MASKED_REST.replace("ARGUMENTS", called),
             "exit:", "  ret void", "}",
             *lanes.declared.values(),
@@ -164,10 +179,11 @@ class Emitter(BodyEmitter):
         }
         return lanes_of(self.func, self.names, strides)
 
-    def loop_metadata(self, few: bool) -> str:
-        """What LLVM is told of the loop over the threads; few: there are less than `LANES`."""
+    def loop_metadata(self, singly: bool) -> str:
+        """What LLVM is told of the loop over the threads; singly: as it is, where threads are few, or most leave at
+        once: several at a time do the work of all that might not have left."""
         parallel = [] if self.func.attrs.get("serial") else ["!2"]  # not where its threads share a log
-        return f"!1 = distinct !{{{', '.join(['!1', *parallel, *(['!4', '!5'] if few else [])])}}}"
+        return f"!1 = distinct !{{{', '.join(['!1', *parallel, *(['!4', '!5'] if singly else [])])}}}"
 
     def unpack(self) -> tuple[list[str], list[str]]:
         """Loads of the range function, and the parameters of the body that they feed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from sim.core.lang.frontend import pointers
 from sim.core.lang.frontend.traced import (
     ArrayRef,
     Keywords,
@@ -53,6 +54,18 @@ def _fit(t: Context, place: LValue, value: TracedValue, node: ast.AST) -> list[V
     return t.fit_lvalue(place, value, node)
 
 
+def _by_address(t: Context, how: str, place: LValue, values: list[Value], compared: list[Value]) -> TracedValue:
+    """On memory by its address, one step after the other: the threads of such a launch do not run side by side."""
+    old = pointers.read(t.b, place)
+    if how == "cas":
+        same = [t.b.emit("eq", a, c) for a, c in zip(old, compared, strict=True)]
+        values = [t.b.emit("select", s, v, a) for s, v, a in zip(same, values, old, strict=True)]
+    elif how != "exch":
+        values = [t.b.emit(how, a, v) for a, v in zip(old, values, strict=True)]
+    pointers.write(t.b, place, values, add=False)
+    return t.compose(place.type, iter(old))
+
+
 def _atomic(name: str, how: str, doc: str) -> None:
     takes = ("a value to compare with", "a value") if how == "cas" else ("a value",)
 
@@ -60,8 +73,8 @@ def _atomic(name: str, how: str, doc: str) -> None:
         if kwargs:
             raise t.error(node, f"{name} takes no argument '{next(iter(kwargs))}'")
         place, (*expected, value) = element(t, name, args, node, takes)
-        if isinstance(place.array, PointerArray):
-            raise t.error(node, f"{name} on memory by its address", "pass the array as an argument")
+        if isinstance(place.array, PointerArray) and place.array.constant:
+            raise t.error(node, f"`{place.array.name}` is an array of a structure, which kernels only read")
         if isinstance(place.array, LocalArray):
             raise t.error(node, f"{name} on an array of one thread", "no other thread sees it: write a[i] += value")
         scalar = scalar_of(place.type)
@@ -73,6 +86,8 @@ def _atomic(name: str, how: str, doc: str) -> None:
             value = unary(t, ast.USub(), value, node)
         values = _fit(t, place, value, node)
         compared = [v for e in expected for v in _fit(t, place, e, node)]
+        if isinstance(place.array, PointerArray):
+            return _by_address(t, how, place, values, compared)
         if how == "add" and t.unused is node:
             t.accumulate(place, values)
             return None

@@ -30,6 +30,11 @@ from sim.core.lang.types import Scalar, float32, host
 _INTERNAL = ("sim.core.lang.library", "sim.core.spatial")
 
 
+def key_of(python: Callable[..., Any]) -> str:
+    """Where a function is defined, in one word: `make__locals__k`."""
+    return re.sub(r"\W", "", python.__qualname__.replace(".", "__"))
+
+
 class _Rules:
     """version: grows whenever a function gets another derivative in closed form."""
 
@@ -76,6 +81,16 @@ class Function:
         if "static" in code.co_names or "static" in code.co_freevars:
             with contextlib.suppress(KernelError):  # said again by whoever uses it
                 self.statics = values_of_static(self.source, self.scope, code)
+
+    @property
+    def key(self) -> str:
+        """A name for this function alone: where it is defined, in one word, or the name that it was given."""
+        return key_of(self.python) if self.name == self.python.__name__ else self.name
+
+    @property
+    def func(self) -> Callable[..., Any]:
+        """The function of Python."""
+        return self.python
 
     @cached_property
     def source(self) -> FunctionSource:

@@ -43,6 +43,7 @@ FORMS: Mapping[str, Mapping[str, str]] = {
     "svd2": {"a": "matrix22"},
     "svd3 qr3 eig3": {"a": "matrix33"},
     "quat_from_matrix": {"m": "matrix33 matrix44"},
+    "bit_count": {"x": "integer"},
     "rand_init": {"seed": "integer", "offset": "integer"},
     "_randi _randu": {"low": "integer", "high": "integer"},
     "mat_mat": {"b": "<a"},

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.core.lang.errors import RefusedName, UnknownAttribute
+from sim.core.lang.errors import KernelError, RefusedName, UnknownAttribute
 from sim.core.lang.types.base import (
     ArrayType,
     CompositeType,
@@ -76,7 +76,9 @@ class Struct(CompositeType):
         return isinstance(value, HostStruct) and value._sim_struct_ is self
 
     def __mro_entries__(self, bases: tuple[Any, ...]) -> tuple[type, ...]:
-        raise TypeError(f"a class derives from struct {self.name}: structs have no bases; name all fields in the class")
+        raise KernelError(
+            f"a class derives from struct {self.name}, and structs have no bases", hint="name all fields in the class"
+        )
 
     def numpy_dtype(self) -> np.dtype:
         """The NumPy dtype of one element of an array of it."""

@@ -12,14 +12,18 @@ from sim.core.lang.errors import GradientError, SimError, did_you_mean, entry_po
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.derivatives.program import Argument, Differentiable, Dim, Number, Program, program_of
 from sim.core.runtime.devices.device import DeviceLike
+from sim.core.runtime.memory.elements import element
 from sim.core.runtime.tape.tape import Tape
 
 
 class JacobianMatrix(np.ndarray):
-    """A NumPy matrix, of (components of an output, of an input); `numpy()` as an array of ours has it."""
+    """A NumPy matrix, of (components of an output, of an input).  `element`: the shape of an element of the input."""
+
+    element: tuple[int, ...] = ()
 
     def numpy(self) -> np.ndarray:
-        return self.view(np.ndarray)
+        """As Warp's array of it has it: (components of an output, elements of the input, *shape of an element)."""
+        return self.view(np.ndarray).reshape(len(self), -1, *self.element)
 
 
 class JacobianError(GradientError, ValueError):
@@ -79,7 +83,7 @@ def jacobian(
                     if i in rows:
                         rows[i][c] = _host(a.grad).ravel()
                 tape.zero()
-        out.update({(i, j): matrix.view(JacobianMatrix) for i, matrix in rows.items()})
+        out.update({(i, j): _of_input(matrix, program, i) for i, matrix in rows.items()})
     if plot_jacobians:
         jacobian_plot(out, function, inputs)
     return out
@@ -108,7 +112,7 @@ def jacobian_fd(
     for i, a in program.inputs:
         if not any(wanted.has(i, j) for j, _ in wanted.outputs):
             continue
-        matrices = [np.full((_count(r), _count(a)), np.nan).view(JacobianMatrix) for _, r in wanted.outputs]
+        matrices = [_of_input(np.full((_count(r), _count(a)), np.nan), program, i) for _, r in wanted.outputs]
         for c in range(_limited(_count(a), max_inputs_per_var)):
             step = np.zeros(_count(a))
             step[c] = eps
@@ -119,6 +123,12 @@ def jacobian_fd(
     if plot_jacobians:
         jacobian_plot(out, function, inputs)
     return out
+
+
+def _of_input(matrix: np.ndarray, program: Program, number: Number) -> JacobianMatrix:
+    made = matrix.view(JacobianMatrix)
+    made.element = element(dict(program.inputs)[number].dtype)[1]
+    return made
 
 
 class _Wanted:

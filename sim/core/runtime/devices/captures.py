@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from types import TracebackType
 
-from sim.core.lang.errors import SimError
+from sim.core.lang.errors import NotSupportedError, SimError
 from sim.core.runtime.ambient.stacks import OpenStack, insist
 from sim.core.runtime.devices.base_device import Device
 from sim.core.runtime.devices.device import DeviceLike, get_device
@@ -60,10 +60,11 @@ def capture_begin(
     device: asks for nothing but its name; a graph holds work of any device.  stream: what launches go to meanwhile has
     to be said with `ScopedStream`.  force_module_load, external, capture_mode: taken for Warp's programs; there are no
     modules to load, and nothing that a mode would change.
-    Raises CaptureError where a graph is being captured already, or with apic=True: graphs are not saved to files.
+    Raises CaptureError where a graph is being captured already, NotSupportedError with apic=True: graphs are not saved
+    to files.
     """
     if apic:
-        raise CaptureError("apic=True: graphs cannot be saved to files; leave it out, and capture in each run")
+        raise NotSupportedError("apic=True: graphs cannot be saved to files; leave it out, and capture in each run")
     target = stream.device if stream is not None else get_device(device)
     if capturing() is not None:
         raise CaptureError(

@@ -63,9 +63,8 @@ def argument_type(kernel: Kernel, position: int, value: Argument, label: str) ->
         raise LaunchError(f"{where} is a NumPy array; pass sim.array(a), or a scalar")
     if wanted is not None:
         if isinstance(wanted, Struct) and not (isinstance(value, HostStruct) and value._sim_struct_ is wanted):
-            raise LaunchError(
-                f"{where} is a {type(value).__name__}; expected struct {wanted}: make one with {wanted.name}()"
-            )
+            given = "None" if value is None else f"a {type(value).__name__}"
+            raise LaunchError(f"{where} is {given}; expected struct {wanted}: make one with {wanted.name}()")
         return _struct_type(wanted, value, where) if isinstance(wanted, Struct) else wanted
     return _type_of_value(value, kernel, where)
 
@@ -175,6 +174,11 @@ def flatten_argument(kind: Type, value: Argument, where: str) -> list[Any]:
     if isinstance(kind, Homogeneous):
         data = value.data if isinstance(value, Composite) else np.asarray(value)
         if data.size != len(kind.leaves) or data.dtype == object:
+            if data.ndim == 0 and data.dtype.kind in "biuf":
+                raise LaunchError(
+                    f"{where} is a single value, {value!r}; expected {kind}: to fill it write"
+                    f" {kind.__name__}({value!r})"
+                )
             raise LaunchError(f"{where} has {data.size} components; expected {kind}")
         return [kind.dtype.np.type(x) for x in data.ravel()]
     assert isinstance(kind, (Struct, StructOfReferences))

@@ -57,8 +57,10 @@ def _of_arrays(kind: Struct) -> bool:
     return all(isinstance(f, ArrayType) or (isinstance(f, Struct) and _of_arrays(f)) for f in kind.fields.values())
 
 
-def bind(kernel: Kernel, dims: tuple[int, ...], args: list[Argument], n_inputs: int, device: DeviceLike) -> Call:
-    """Check the arguments and find the specialisation for their types."""
+def bind(
+    kernel: Kernel, dims: tuple[int, ...], args: list[Argument], n_inputs: int, device: DeviceLike, later: bool = False
+) -> Call:
+    """Check the arguments, and find the specialisation for their types.  later: None may be set until it runs."""
     target = get_device(device)
     key: list[object] = []
     flat: list[Any] = args
@@ -79,10 +81,11 @@ def bind(kernel: Kernel, dims: tuple[int, ...], args: list[Argument], n_inputs: 
     spec = kernel.bindings.get(tuple(key)) if plain else None
     if spec is None:
         spec, slow = _bind_slowly(kernel, args, n_inputs)
-        if thread_count(dims):
-            _check_missing(spec, slow)
-        elif None in slow:
-            plain = False
+        if any(a is None for a in slow):
+            if later or not thread_count(dims):
+                plain = False  # not looked at: the next launch with these types is
+            else:
+                check_missing(spec, slow)
         if plain and len(flat) == len(slow) and not any(isinstance(kind, Reference) for kind in spec.types):
             kernel.bindings[tuple(key)] = spec
         flat = slow
@@ -92,7 +95,7 @@ def bind(kernel: Kernel, dims: tuple[int, ...], args: list[Argument], n_inputs: 
             spec = kernel.bindings[tuple(key)] = kernel.specialise(spec.types)
     if not spec.dims == len(dims) == 1 or dims[0] > _LARGEST_EXTENT:
         if len(dims) > spec.dims:
-            return bind(kernel.in_launches_of(len(dims)), dims, args, n_inputs, device)
+            return bind(kernel.in_launches_of(len(dims)), dims, args, n_inputs, device, later)
         dims += (1,) * (spec.dims - len(dims))
         named = device is not None
         check_dims(spec, dims, target if together else _common_device(kernel, flat, target, named))
@@ -200,14 +203,12 @@ def check_dims(spec: Specialisation, dims: tuple[int, ...], device: Device) -> N
         raise LaunchError(f"dim={dims} is {threads} threads; a launch on a GPU has less than 2^31")
 
 
-def _check_missing(spec: Specialisation, flat: FlatArguments) -> None:
+def check_missing(spec: Specialisation, flat: FlatArguments) -> None:
     """Raises LaunchError where every thread would read or write an array that is None: there is no memory.
 
     Under a condition a kernel may name it; with `set_check_bounds(True)` using it there is an error with its line.
     """
     missing = {p: p.name for p, value in zip(spec.func.params, flat, strict=False) if value is None}
-    if not missing:
-        return
     for op in spec.forward.func.body.ops:
         if op.row.memory and op.operands[0] in missing:
             place = f", {op.span}" if op.span else ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import copy
-import re
 import typing
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +17,7 @@ from sim.core.lang.analysis.activity import reached_arrays
 from sim.core.lang.autodiff.to_be_recorded import to_be_recorded
 from sim.core.lang.errors import KernelError, NotSupportedError, entry_point
 from sim.core.lang.frontend.captures import Captures, assigned_once, in_closure, same_calls, told_apart
-from sim.core.lang.frontend.function import Function, local_annotations
+from sim.core.lang.frontend.function import Function, key_of, local_annotations
 from sim.core.lang.frontend.source import KernelParameter, annotated_type, caller_locals
 from sim.core.lang.frontend.tracer import trace_kernel
 from sim.core.lang.frontend.tracing.hidden import HiddenParameter
@@ -165,7 +164,7 @@ class Kernel:
         self.function = Function(func, key, annotations)
         self.name = self.__name__ = self.function.name
         self.__qualname__, self.__doc__, self.__module__ = func.__qualname__, func.__doc__, func.__module__
-        self.key = key or re.sub(r"\W", "", func.__qualname__.replace(".", "__"))
+        self.key = key or key_of(func)
         self.module = get_module(func.__module__) if module is None else module
         self.options = dict(options or {})
         self.real = real
@@ -386,6 +385,8 @@ def kernel(
         raise ValueError(
             '@kernel: module_options asks for module="unique"; sim.set_module_options is for a whole module'
         )
+    if name is not None and not (name.isidentifier() and name.isascii()):
+        raise ValueError(f"@kernel: name={name!r} is no valid C++ identifier, as which Warp uses it; write letters, _")
     options = {"enable_backward": enable_backward, "launch_bounds": launch_bounds, **hints}
     own = {key: value for key, value in options.items() if value is not None}
     caller = caller_locals(2)

@@ -22,7 +22,7 @@ from sim.core.runtime.compiled.argument_packing import LaunchError, address_of_b
 from sim.core.runtime.devices.device import DeviceLike
 from sim.core.runtime.devices.graph import capturing
 from sim.core.runtime.launch.arguments import Argument, argument_type, flatten_argument
-from sim.core.runtime.launch.binding import as_dims, bind, fitted, unset
+from sim.core.runtime.launch.binding import as_dims, bind, check_missing, fitted, unset
 from sim.core.runtime.launch.calls import Call, prepare, thread_count
 from sim.core.runtime.launch.hidden import hidden_arguments
 from sim.core.runtime.launch.kernel import Kernel
@@ -64,7 +64,7 @@ def launch(
                 f"kernel '{kernel.name}': {label} is an array; expected a list of arguments: {label}=[array]"
             )
         args = [*inputs, *outputs]
-        call = bind(kernel, dims, args, len(inputs), device)
+        call = bind(kernel, dims, args, len(inputs), device, record_cmd)
         if adjoint:
             for label, given, own in (("adj_inputs", adj_inputs, inputs), ("adj_outputs", adj_outputs, outputs)):
                 if len(given) > len(own):
@@ -221,6 +221,8 @@ class Launch:
                     go()
                     return
             call = self._call
+            if any(a is None for a in call.args) and thread_count(call.dims):
+                check_missing(call.spec, call.args)
             if self._gradients is not None:
                 call.run_adjoint(all_gradients(call, self._gradients))
                 return

@@ -18,6 +18,7 @@ taken at once.  What they write between two recorded operations has no place on 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,7 +27,8 @@ from weakref import ref
 
 import numpy as np
 
-from sim.core.lang.errors import GradientError
+from sim.core import config
+from sim.core.lang.errors import GradientError, depth_of_user
 from sim.core.runtime.ambient import observers
 from sim.core.runtime.ambient.stacks import insist
 from sim.core.runtime.arrays.array import array
@@ -193,6 +195,14 @@ class LiveIns:
                 snapshot = self._take(view.buffer, readers, writer)
                 for live_in in readers:
                     live_in.snapshot = snapshot
+                if config.verify_autograd_array_access:
+                    first = f"'{readers[0].name}' of {readers[0].reader}"
+                    warnings.warn(
+                        f"{writer} overwrites an array of shape {view.shape}, which has already been read from, as"
+                        f" {first}: for the gradient the tape keeps a copy of {snapshot.data.nbytes} bytes; write to"
+                        " another array to save that (and for Warp, which keeps none)",
+                        stacklevel=depth_of_user(),
+                    )
         self._keep_open(view.buffer, [r for r in waiting if r.snapshot is None])
 
     def _keep_open(self, buffer: Buffer, live_ins: list[LiveIn]) -> None:

@@ -23,7 +23,7 @@ from sim.model.build.joints.blocks import (
     add_free_axis,
 )
 from sim.model.build.joints.redundancy import refuse_redundant
-from sim.model.build.shapes.shape_builder import ShapeBuilder
+from sim.model.build.rigid.rod_builder import RodBuilder
 from sim.model.errors import ModelError
 from sim.model.groups import Joint
 
@@ -43,7 +43,7 @@ NOT_DONE = {
 """Options of Newton's joints that are refused: values that ask for nothing, and what to do instead."""
 
 
-class JointBuilder(ShapeBuilder):
+class JointBuilder(RodBuilder):
     """Collects joints between bodies, and between a body and the world (-1)."""
 
     def __init__(self) -> None:

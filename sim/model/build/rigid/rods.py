@@ -86,6 +86,16 @@ class Segments:
         at[:, 0] = 0.5 * side * self.lengths[segments]
         return SlotPlace(at, np.tile(IDENTITY_TURN, (len(segments), 1)))
 
+    def beside(self, segment: int, radius: float) -> frozenset[int]:
+        """The bodies of those so near along the rod that it cannot touch them: the least turn back, a half circle of
+        the radius, is longer."""
+        middles = np.cumsum(self.lengths) - 0.5 * self.lengths
+        apart = np.abs(middles - middles[segment])
+        if self.closed:
+            apart = np.minimum(apart, self.lengths.sum() - apart)
+        free = apart - 0.5 * (self.lengths + self.lengths[segment])
+        return frozenset((self.start + np.flatnonzero(free < np.pi * radius)).tolist())
+
     def in_world(self, segment: int, side: float) -> tuple[np.ndarray, np.ndarray]:
         """The same of one segment, in the world."""
         q = self.base[segment, 3:]

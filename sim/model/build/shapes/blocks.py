@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -47,7 +47,8 @@ class ShapeBlock:
 
     place: which of the values is its position; turn: quaternion (4,) in the frame of the body; extent: of a plane, as
     it is drawn.  contact: name of the constraint that keeps particles out, "" for none; touches: the objects whose
-    particles they are, None: all.  moments, mesh: of a mesh.
+    particles they are, None: all.  moments, mesh: of a mesh.  shared: the whole paths of values that are those of
+    something else; beside: bodies of the first world, parts of the same rod, that it does not touch.
     """
 
     label: str
@@ -61,6 +62,12 @@ class ShapeBlock:
     extent: tuple[float, float] = (0.0, 0.0)
     moments: SolidMoments = field(default_factory=lambda: ONE_BOX)
     mesh: MeshForm | None = None
+    shared: Mapping[str, str] = field(default_factory=dict)
+    beside: frozenset[int] = frozenset()
+
+    def path(self, key: str) -> str:
+        """Of one of its values among those of the model."""
+        return self.shared.get(key, f"{self.label}.{key}")
 
     @property
     def owner(self) -> str:
@@ -76,4 +83,5 @@ class ShapeBlock:
         """Those of all worlds, one world after the other."""
         values = {key: np.concatenate([value] * worlds) for key, value in self.values.items()}
         bodies = np.full(worlds, -1, np.int32) if self.bodies[0] < 0 else number_bodies(self.bodies)
-        return replace(self, values=values, bodies=bodies)
+        beside = number_bodies(np.array(sorted(self.beside), np.int32))[: len(self.beside)]
+        return replace(self, values=values, bodies=bodies, beside=frozenset(beside.tolist()))

@@ -84,6 +84,7 @@ def _with_particles(
     points, bodies, world = points[loose], bodies[loose], world[loose]
     constraint = REGISTRY[FIELDS.get(shape.kind, "contact_points")]
     values, borrowed = _with_surface({key: shape.values[key] for key in _sizes(shape)}, shape, None)
+    borrowed |= {key: path for key, path in shape.shared.items() if key in values}
     inside = "thickness" if shape.kind in FIELDS else "other_radius"
     constants = {inside: thickness[points], "compliance": np.zeros(len(points))}
     own = SlotPlace(
@@ -114,7 +115,7 @@ def _points_on_plane(label: str, of_world: ShapeBlock, other: ShapeBlock, number
     constants = {}
     borrowed = {}
     if other.kind in ROUND:
-        values["thickness"], borrowed["thickness"] = other.values["radius"], f"{other.label}.radius"
+        values["thickness"], borrowed["thickness"] = other.values["radius"], other.path("radius")
     else:
         constants["thickness"] = np.zeros(count)
     values, of_surface = _with_surface(values, of_world, other)
@@ -135,7 +136,7 @@ def _rims_on_plane(label: str, of_world: ShapeBlock, other: ShapeBlock, number: 
         label, of_world.label, REGISTRY["contact_rim"], np.repeat(other.bodies, 2)[:, None].repeat(2, axis=1),
         np.ones(count), values, directions=("normal",), slots=Slots.of([0, 0]),
         places={0: _places_on(other, number, ends), 1: _places_on(other, number, -ends)},
-        borrowed={**borrowed, "radius": f"{other.label}.radius"},
+        borrowed={**borrowed, "radius": other.path("radius")},
     )  # fmt: skip
 
 
@@ -160,7 +161,7 @@ def _ball_of_world(label: str, ball: ShapeBlock, other: ShapeBlock, number: int)
     radius = "thickness" if other.kind in FIELDS else "other_radius"
     values = {key: other.values[key] for key in _sizes(other)} | {radius: ball.values["radius"]}
     values, borrowed = _with_surface(values | {"compliance": ball.values["compliance"]}, ball, other)
-    borrowed |= {key: f"{other.label}.{key}" for key in _sizes(other)}
+    borrowed |= {key: other.path(key) for key in _sizes(other)}
     borrowed |= {radius: f"{ball.label}.radius"}
     own = SlotPlace(np.zeros((1, 3)), other.turn[None], shapes=number * worlds + np.arange(worlds),
                     units=np.zeros((worlds, 3)))  # fmt: skip
@@ -209,5 +210,5 @@ def _with_surface(
         if not found[key]:
             continue
         for entry, side in ((key, found[key][0]), (f"other_{key}", found[key][-1])):
-            out[entry], borrowed[entry] = side.values[name], f"{side.label}.{name}"
+            out[entry], borrowed[entry] = side.values[name], side.path(name)
     return out, borrowed

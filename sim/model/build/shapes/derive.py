@@ -123,7 +123,7 @@ def listed_shapes(
     for number, block in enumerate(blocks):
         worlds = len(block.bodies)
         numbers = (number * worlds + np.arange(worlds)).astype(np.int32)
-        values = {key: materials[f"{block.label}.{key}"] for key in block.values}
+        values = {key: materials[block.path(key)] for key in block.values}
         surface = None if block.mesh is None else (block.mesh.vertices, block.mesh.triangles)
         out.append(
             CollisionShape(block.label, block.kind, numbers, block.bodies, values, touched.get(block.label), surface)
@@ -132,5 +132,5 @@ def listed_shapes(
 
 
 def _value(block: ShapeBlock, key: str, materials: Materials) -> array:
-    path = f"{block.label}.{key}"
+    path = block.path(key)
     return materials[path] if path in materials else materials.add(path, block.values[key])

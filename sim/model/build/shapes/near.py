@@ -74,7 +74,7 @@ def near_pairs(shapes: Sequence[ShapeBlock], joined: set[tuple[int, int]]) -> np
     solids = [shape for shape in shapes if is_solid(shape)]
     body = np.array([shape.bodies[0] for shape in solids], int)
     may = np.triu(body[:, None] != body[None], 1)
-    if joined or any(shape.touches is not None for shape in solids):
+    if joined or any(shape.touches is not None or shape.beside for shape in solids):
         for i, j in combinations(range(len(solids)), 2):
             may[i, j] = collide(solids[i], solids[j], joined)
     return may.astype(np.int32)

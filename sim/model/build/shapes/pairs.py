@@ -56,10 +56,12 @@ def pair_blocks(shapes: Sequence[ShapeBlock], joined: set[tuple[int, int]]) -> l
 
 def collide(a: ShapeBlock, b: ShapeBlock, joined: set[tuple[int, int]]) -> bool:
     """Whether constraints of this file keep two shapes apart.  Those of a joint do not collide, unless one names the
-    other; planes and balls of the world have contacts of their own."""
+    other, nor do parts of one rod; planes and balls of the world have contacts of their own."""
     first, second = int(a.bodies[0]), int(b.bodies[0])
     if first == second or any(s.contact or s.kind == "plane" for s in (a, b)):
         return False
+    if a.owner == b.owner:
+        return a.touches is not None and a.owner in a.touches and second not in a.beside
     for s, other in ((a, b), (b, a)):
         if s.touches is not None and other.bodies[0] >= 0 and other.owner not in s.touches:
             return False

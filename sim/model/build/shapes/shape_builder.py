@@ -272,18 +272,12 @@ class ShapeBuilder(BodyBuilder):
         in_world = body == WORLD
         place = {"sphere": "center", "plane": "point"}.get(kind, "at") if in_world else "at"
         values = {place: frame[None, :3], **size, **_weight(made_of, in_world or kind == "plane")}
-        for key in ("mu", "restitution"):
-            if getattr(made_of, key) is not None:
-                values[key] = np.array([checks.number(key, getattr(made_of, key))])
-        if "restitution" in values and values["restitution"][0] > 1.0:
-            raise ModelError(f"restitution = {made_of.restitution:g} is more than 1", "1 keeps all of the speed")
+        values |= coefficients(made_of)
         if in_world and contact:
             values["compliance"] = np.array([checks.number("compliance", compliance)])
         elif compliance:
             raise ModelError("compliance of a shape of a body", "It is that of shapes in the world, with particles")
-        met = made_of.touches if touches is None else touches
-        listed = [met] if isinstance(met, str | Group) else met
-        names = None if listed is None else tuple(t.name if isinstance(t, Group) else t for t in listed)
+        names = touched_names(made_of.touches if touches is None else touches)
         name = self._shape_label(label, "ground" if kind == "plane" else kind, body)
         block = ShapeBlock(
             name, kind, np.array([body], np.int32), values, place, frame[3:], contact if in_world else "", names, **more
@@ -301,6 +295,20 @@ class ShapeBuilder(BodyBuilder):
         prefix = f"{self._block_of_body(body).label}."
         own = {name.removeprefix(prefix) for name in self._labels if name.startswith(prefix)}
         return prefix + self._label_among(own, label, default)
+
+
+def coefficients(cfg: ShapeConfig) -> dict[str, np.ndarray]:
+    """The material values of what a surface does in contact, of those that are given."""
+    given = {key: getattr(cfg, key) for key in ("mu", "restitution")}
+    if given["restitution"] is not None and given["restitution"] > 1.0:
+        raise ModelError(f"restitution = {cfg.restitution:g} is more than 1", "1 keeps all of the speed")
+    return {key: np.array([checks.number(key, value)]) for key, value in given.items() if value is not None}
+
+
+def touched_names(touches: Touches | str | Group) -> tuple[str, ...] | None:
+    """The labels of objects; None: all of them."""
+    listed = [touches] if isinstance(touches, str | Group) else touches
+    return None if listed is None else tuple(t.name if isinstance(t, Group) else t for t in listed)
 
 
 def _round(radius: float, half_height: float) -> dict[str, np.ndarray]:

@@ -115,5 +115,10 @@ ROD = Table((
         key("start", CLAMPED, "what holds the first end"),
         key("end", CLAMPED, "what holds the last end"),
     )), "`world`, or a body, in which an end is clamped", {}),
+    key("surface", Table((
+        *surface("{1}"),
+        key("touches", List(NameOf("objects")), "the objects that it collides with, both ways, the rod itself if it is "
+            "named; default: all others, but bodies that a joint holds to it"),
+    )), "it collides, each segment as a capsule of its `radius`; default: nothing touches it"),
 ), one_of=(("young", "stiffness"),))
 # fmt: on

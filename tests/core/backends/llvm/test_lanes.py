@@ -72,7 +72,22 @@ def total(points: sim.array2d[int], x: sim.array[sim.vec3], w: sim.array[float],
         out[2] += x_b
 
 
-KERNELS = {k.name: k for k in (gather, choose, accumulate, total)}
+@sim.kernel
+def seldom(points: sim.array2d[int], x: sim.array[sim.vec3], w: sim.array[float], out: sim.array[sim.vec3]):
+    """A long side that is jumped over where none of the eight takes it: what it leaves alone is used after."""
+    i = sim.tid()
+    a, b = points[i, 0], points[i, 1]
+    value = x[b] * w[b]
+    moved, kept = value, x[a]
+    if a < 5:
+        for _ in sim.static(range(8)):
+            moved = sim.cross(moved, x[a]) + x[b] * w[a]
+        kept = value
+        out[i] = moved
+    out[i] += sim.cross(kept, value) + moved + x[b]
+
+
+KERNELS = {k.name: k for k in (gather, choose, accumulate, total, seldom)}
 
 
 def compile_for(kernel, real, arrays, packed=True, tight=()):
@@ -181,6 +196,13 @@ def test_projections_and_their_adjoints_have_the_bits_of_single_threads(real, ad
                 code.run(block.ctypes.data, begin, end)
             found.append([v.tobytes() for v in values if isinstance(v, np.ndarray)])
         assert found[0] == found[1] == found[2], constraint.name
+
+
+def test_a_long_side_is_jumped_over():
+    func, _ = compile_for(seldom, float32, inputs(1))
+    text = Emitter(func).text("f")
+    body = text[text.index("@lanes(") : text.index("ret void", text.index("@lanes("))]
+    assert body.count("br i1") == 1 and body.count("phi <8 x float>") == 3
 
 
 def test_nothing_is_read_behind_memory_of_others():

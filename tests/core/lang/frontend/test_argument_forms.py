@@ -32,6 +32,8 @@ MAT23 = sim.types.matrix(shape=(2, 3), dtype=float)(1.0, 2.0, 3.0, 4.0, 5.0, 6.0
         (lambda: sim.spatial_top(sim.transform()), "`spatial_top` takes a spatial vector for 'a'"),
         (lambda: sim.rand_init(2.7), "`rand_init` takes a whole number for 'seed', got float32"),
         (lambda: sim.randi(sim.rand_init(1), 1.5, 3.5), "`randi` takes a whole number for 'low'"),
+        (lambda: sim.bit_count(1.5), "`bit_count` takes a whole number for 'x', got float32"),
+        (lambda: sim.mat22() * sim.mat22d(), r"\* of mat22<float32> and mat22<float64>: there is no implicit conv"),
         (lambda: MAT23 @ VEC2, "the product of mat23<float32> and vec2<float32> is not defined: 3 columns, 2 rows"),
         (lambda: VEC3 * MAT23, "the product of vec3<float32> and mat23<float32> is not defined"),
         (lambda: MAT23 * MAT23, "the product of mat23<float32> and mat23<float32> is not defined"),

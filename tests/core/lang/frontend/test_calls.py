@@ -579,3 +579,12 @@ def test_a_captured_truth_may_be_a_number():
         return x + float(switches.on)
 
     assert call(sim.func(f), [float32], 1.0) == 2.0
+
+
+def test_a_function_has_a_key_of_its_own():
+    @sim.func
+    def here(x: float):
+        return x
+
+    assert here.key == "test_a_function_has_a_key_of_its_own__locals__here" and here.func(2.0) == 2.0
+    assert (sim.sin.key, sim.length.key) == ("sin", "length")

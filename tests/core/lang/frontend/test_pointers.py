@@ -123,10 +123,39 @@ def test_indexed_arrays_in_elements_of_arrays(each_backend):
 
 
 def test_what_is_no_indexed_array_is_told_apart():
-    with pytest.raises(ValueError, match=r"field 'some' of Chosen: expected indexedarray\[float32\].*write sim.indexed"):
+    with pytest.raises(ValueError, match=r"field .some. of Chosen: expected indexedarray.*write sim.indexed"):
         sim.array([Chosen(some=sim.zeros(3))], dtype=Chosen)
     apart = sim.zeros(6, dtype=int)[::2]
     with pytest.raises(ValueError, match="indices in an element of an array lie side by side"):
         sim.array([Chosen(some=sim.indexedarray(sim.zeros(3), [apart]))], dtype=Chosen)
     with pytest.raises(sim.KernelError, match="the array 'rest' of this Chosen was not set"):
         sim.launch(reads_what_was_not_set, 1, inputs=[sim.zeros(1)])
+
+
+@sim.struct
+class Counters:
+    total: sim.array[float]
+    marks: sim.array[int]
+    corner: sim.array[sim.vec2]
+
+
+@sim.kernel
+def counts(counters: sim.array[Counters], out: sim.array[int]):
+    i = sim.tid()
+    c = counters[i % 2]
+    sim.atomic_add(c.total, 0, float(i))
+    before = sim.atomic_or(c.marks, 0, 1 << i)
+    sim.atomic_min(c.corner, 0, sim.vec2(-float(i), 1.0))
+    sim.atomic_cas(c.marks, 1, 0, i + 5)
+    out[i] = before + 100 * sim.atomic_exch(c.marks, 2, i)
+
+
+def test_atomics_on_arrays_of_elements(each_backend):
+    arrays = ((sim.zeros(1), sim.zeros(3, dtype=int), sim.zeros(1, dtype=sim.vec2)) for _ in range(2))
+    made = [Counters(*three) for three in arrays]
+    out = sim.zeros(6, dtype=int)
+    sim.launch(counts, 6, inputs=[sim.array(made, dtype=Counters), out])
+    assert [m.total.list() for m in made] == [[6.0], [9.0]]
+    assert [m.marks.list() for m in made] == [[21, 5, 4], [42, 6, 5]]
+    assert [tuple(m.corner.list()[0]) for m in made] == [(-4.0, 0.0), (-5.0, 0.0)]
+    assert out.list() == [0, 0, 1, 102, 205, 310]

@@ -99,3 +99,19 @@ def test_a_picture_has_a_place_for_each_pair():
     found = jacobian(mix, **arguments())
     figure = jacobian_plot(found, mix, show_plot=False, show_colorbar=False, log_scale=True)
     assert len(figure.axes) == 4 and figure.get_suptitle() == "Jacobian of mix"
+
+
+@sim.kernel
+def by_components(x: sim.array[sim.vec2], m: sim.array[sim.mat22], out: sim.array[sim.vec2]):
+    i = sim.tid()
+    out[i] = m[i] @ x[i]
+
+
+@pytest.mark.parametrize("made", [jacobian, jacobian_fd])
+def test_numpy_shows_the_elements_of_the_input(made):
+    x = sim.array([[1.0, 2.0], [3.0, 4.0]], dtype=sim.vec2, requires_grad=True)
+    m = sim.array(np.arange(8.0).reshape(2, 2, 2), dtype=sim.mat22, requires_grad=True)
+    found = made(by_components, 2, [x, m], [sim.zeros(2, dtype=sim.vec2, requires_grad=True)])
+    assert found[0, 0].shape == (4, 4) and found[0, 0].numpy().shape == (4, 2, 2)
+    assert found[1, 0].shape == (4, 8) and found[1, 0].numpy().shape == (4, 2, 2, 2)
+    np.testing.assert_allclose(found[0, 0].numpy()[2:, 1], m.numpy()[1], atol=0.05)

@@ -116,7 +116,7 @@ def test_misuse_is_refused():
     with pytest.raises(sim.CaptureError, match="already"):
         sim.capture_begin()
     graph = sim.capture_end()
-    with pytest.raises(sim.CaptureError, match="cannot be saved"):
+    with pytest.raises(sim.NotSupportedError, match="cannot be saved"):
         sim.capture_begin(apic=True)
     with pytest.raises(TypeError, match="takes a graph"):
         sim.capture_launch("graph")

@@ -115,6 +115,10 @@ ROWS = [
     (with_vector, 1, lambda: [(1.0, 2.0), one()],
      "inputs[0] ('v') of kernel 'with_vector' has 2 components; expected vec3<float32>"),
     (with_vector, 1, lambda: ["abc", one()], "expected vec3<float32>"),
+    (with_vector, 1, lambda: [1.5, one()],
+     "'v') of kernel 'with_vector' is a single value, 1.5; expected vec3<float32>: to fill it write vec3f(1.5)"),
+    (with_struct, 1, lambda: [None, one()],
+     "inputs[0] ('m') of kernel 'with_struct' is None; expected struct Material: make one with Material()"),
     (generic, 1, lambda: [None, one()],
      "inputs[0] ('x') of kernel 'generic' is None, and its element type cannot be guessed"),
 ]  # fmt: skip

@@ -445,3 +445,15 @@ def test_an_array_that_is_none_and_that_every_thread_uses_is_refused():
         with pytest.raises(sim.LaunchError, match=r"argument 'y' of kernel 'uses_it' is None, and every thread uses"):
             sim.launch(uses_it, 3, inputs=[y, True, None])
     assert y.list() == [1, 1, 1]
+
+
+def test_an_array_of_a_recorded_launch_may_be_given_later():
+    y = sim.zeros(3)
+    command = sim.launch(uses_it, 3, inputs=[None, False, None], record_cmd=True)
+    with pytest.raises(sim.LaunchError, match=r"argument 'y' of kernel 'uses_it' is None, and every thread uses"):
+        command.launch()
+    command.set_param_by_name("y", y)
+    command.launch()
+    assert y.list() == [1, 1, 1]
+    with pytest.raises(sim.LaunchError, match=r"argument 'y' of kernel 'uses_it' is None"):
+        sim.launch(uses_it, 3, inputs=[None, False, None])

@@ -90,6 +90,9 @@ def test_a_dictionary_names_the_generic_arguments():
 
 
 def test_overload_as_a_decorator():
+    with pytest.raises(ValueError, match="name='1 a' is no valid C.. identifier"):
+        sim.kernel(name="1 a")
+
     @sim.kernel(name="scaled")
     def scale(a: sim.array[Any], by: Any):
         a[sim.tid()] *= by

@@ -340,3 +340,25 @@ def test_what_is_known_of_content_does_not_outlive_a_backward_that_changes_it_fo
             sim.launch(scatter, 2, [table, x, y])
     with sim.Tape(), pytest.raises(GradientError, match="order of the threads"):
         sim.launch(scatter, 2, [table, x, y])
+
+
+@sim.kernel
+def squared(x: sim.array[float], y: sim.array[float]):
+    i = sim.tid()
+    y[i] = x[i] * x[i]
+
+
+def test_a_warning_where_the_tape_keeps_a_copy(monkeypatch, recwarn):
+    x, y, z = sim.ones(3, requires_grad=True), sim.zeros(3, requires_grad=True), sim.zeros(3, requires_grad=True)
+    with sim.Tape():
+        sim.launch(squared, 3, inputs=[x, y])
+        sim.copy(x, y)
+    assert not recwarn.list
+    monkeypatch.setattr(sim.config, "verify_autograd_array_access", True)
+    with sim.Tape():
+        sim.launch(squared, 3, inputs=[x, y])
+        sim.launch(squared, 3, inputs=[y, z])
+        assert not recwarn.list
+        with pytest.warns(UserWarning, match=r"copy overwrites an array.*'x' of launch of 'squared'") as w:
+            sim.copy(x, y)
+    assert w[0].filename == __file__

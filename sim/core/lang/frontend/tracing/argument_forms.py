@@ -65,9 +65,13 @@ def _check_beside(
 ) -> None:
     if form[0] == "=" and kind is not other:
         raise t.error(node, f"`{function.name}` takes two of one type, got {other} and {given}")
-    if form[0] == "<" and kind is not None and other is not None and kind.shape[0] != other.shape[-1]:
+    if form[0] == "=" or kind is None or other is None:
+        return
+    if kind.shape[0] != other.shape[-1]:
         columns, rows = other.shape[-1], kind.shape[0]
         raise t.error(node, f"the product of {other} and {kind} is not defined: {columns} columns, {rows} rows")
+    if kind.dtype is not other.dtype:
+        raise t.error(node, f"* of {other} and {kind}: there is no implicit conversion", "convert one of them")
 
 
 def _has_form(kind: Homogeneous, form: str) -> bool:

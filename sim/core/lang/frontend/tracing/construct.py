@@ -83,21 +83,22 @@ def _homogeneous(t: Context, ty: Homogeneous, args: Positional, node: ast.AST) -
     if (
         len(args) == 1
         and isinstance(args[0], VectorValue)
-        and len(args[0].leaves) == count
+        and args[0].type.shape == ty.shape
         and type(args[0].type) is type(ty)
     ):
         return VectorValue(ty, tuple(cast(t, v, ty.dtype, node) for v in args[0].leaves))
     if isinstance(ty, Matrix) and count > 1 and any(isinstance(a, VectorValue) for a in args):
         raise t.error(
             node,
-            f"{ty}(...) takes {count} numbers row by row, or one for all",
+            f"{ty}(...) takes {count} numbers row by row, or one for all, got {_listed(args)}",
             "write sim.matrix_from_rows(...) or sim.matrix_from_cols(...) for vectors",
         )
     flat = [v for a in args for v in _scalars_of(a)]
     if len(flat) == 1 and count > 1 and not isinstance(ty, Quaternion):
         flat = flat * count
     if len(flat) != count:
-        raise t.error(node, f"{ty}(...) takes {count} components, got {len(flat)}")
+        given = "" if all(isinstance(a, Value) or is_number(a) for a in args) else f", of {_listed(args)}"
+        raise t.error(node, f"{ty}(...) takes {count} components, got {len(flat)}{given}")
     return VectorValue(ty, tuple(_component(t, ty, k, v, node) for k, v in enumerate(flat)))
 
 
@@ -106,6 +107,10 @@ def _spatial(ty: Homogeneous, args: Positional) -> Homogeneous:
     parts = {a.type if isinstance(a, VectorValue) else None for a in args}
     part = parts.pop() if ty is vector(6, float32) and len(args) == 2 and len(parts) == 1 else None
     return vector(6, part.dtype) if isinstance(part, Vector) and part.dtype.is_float else ty
+
+
+def _listed(args: Positional) -> str:
+    return " and ".join(map(describe, args))
 
 
 def _scalars_of(x: TracedValue) -> list[TracedValue]:

@@ -31,7 +31,7 @@ class Builtin:
     def __init__(
         self, name: str, handler: Handler, doc: str = "", lazy: bool = False, host: Callable[..., Any] | None = None
     ) -> None:
-        self.name = self.__name__ = name
+        self.name = self.key = self.__name__ = name
         self.handler, self.lazy, self.host = handler, lazy, host
         self.__doc__ = doc
 

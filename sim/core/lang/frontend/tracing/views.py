@@ -114,7 +114,7 @@ def _sliced(t: Context, x: ArrayRef, k: int, key: slice, node: ast.AST) -> Axis:
     if step.const == 0:
         raise t.error(node, "Slice step cannot be zero")
     if step.const is None:
-        t.b.append(Op("assert", [emit("ne", step, zero)], [], {"message": "the step of a slice is zero"}))
+        t.b.append(Op("assert", [emit("ne", step, zero)], [], {"message": "slice step cannot be zero"}))
     down = emit("lt", step, zero)
     lowest = emit("select", down, -1, zero)
     highest = emit("add", n, lowest)

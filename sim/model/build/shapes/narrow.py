@@ -1,0 +1,40 @@
+"""Shapes that surfaces of points do not hold: what is narrower than a triangle may pass between its points."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sim.model.groups import CollisionShape
+from sim.model.model import Model
+
+WIDTHS = {"sphere": 1, "capsule": 1, "cylinder": 2, "box": 3}
+"""Kinds of shapes, and how many of their sizes tell how narrow they are."""
+
+
+def narrow_shapes(model: Model) -> list[tuple[str, str, float, float]]:
+    """Shapes that meet the points of a surface, and fit between them: label of the shape and of the object, width of
+    the shape and longest side of a triangle [m].
+
+    A ball passes between three points where it is less wide than the circle through them, whose diameter is at least
+    the longest side; wider shapes reach in between by part of their width, and are held.
+    """
+    read = model.device.numpy
+    triangles, points = read(model.tri_indices), read(model.particle_q).astype(np.float64)
+    sizes = read(model.shape_scale).astype(np.float64)
+    sides = np.linalg.norm(points[triangles] - points[np.roll(triangles, 1, axis=1)], axis=2).max(axis=1)
+    out = []
+    for shape in model.shapes:
+        if shape.points is None or not len(shape.points) or shape.kind not in WIDTHS:
+            continue
+        width = _width(shape, sizes)
+        met = np.zeros(len(points), bool)
+        met[shape.points] = True
+        for name, group in model.groups.items():
+            own = np.isin(triangles, group.points).all(axis=1) & met[triangles].all(axis=1)
+            if own.any() and width < sides[own].max():
+                out.append((shape.label, name, width, float(sides[own].max())))
+    return out
+
+
+def _width(shape: CollisionShape, sizes: np.ndarray) -> float:
+    return 2.0 * float(sizes[shape.numbers, : WIDTHS[shape.kind]].min())
