@@ -94,35 +94,38 @@ def halfway_of(slots: Slots) -> Function:
 
 
 @memoize
-def held_back_of(slots: Slots, real: Scalar) -> Function:
-    """`held_back(gained, alone, least, most, velocity, masses, inertias)` in a kernel: which part of the way from the
-    impulses `least` of a contact, without its rebound, to those with it, `most`, adds no energy in all; the energy that
-    has been added then; and how much too much [J] the second would have added.
-
-    gained [J]: before; alone [J]: of its whole normal impulse; velocity: see `halfway_of`.
-    """
-    size, (_, response, product) = len(slots.particles) + 2 * len(slots.bodies), row_functions(slots)
+def impulse_work_of(slots: Slots) -> Function:
+    """`work(force, velocity, masses, inertias)` in a kernel: the energy [J] that impulses over the movers add;
+    velocity: see `halfway_of`."""
+    _, response, product = row_functions(slots)
 
     @func
-    def held_back(gained, alone, least, most, velocity, masses, inertias):
-        own, part = 0.5 * product(most, response(most, masses, inertias)), real(1.0)
-        after = gained + product(most, velocity) + own
-        allowed = static(ROUNDING) * alone
-        beyond = after - allowed
-        if beyond > 0.0:
-            first = response(least, masses, inertias)
-            more = [most[i] - least[i] for i in static(range(size))]
-            c = gained + product(least, velocity) + 0.5 * product(least, first) - allowed
-            b = product(more, velocity) + product(more, first)
-            a = 0.5 * product(more, response(more, masses, inertias))
-            part = real(0.0)
-            if c < 0.0:
-                root = sqrt(b * b - 4.0 * a * c)
-                if b > 0.0:
-                    part = -2.0 * c / (b + root)
-                else:
-                    part = (root - b) / (2.0 * a)
-            after = c + allowed + part * (b + a * part)
-        return part, after, beyond
+    def work(force, velocity, masses, inertias):
+        return product(force, velocity) + 0.5 * product(force, response(force, masses, inertias))
 
-    return held_back
+    return work
+
+
+@memoize
+def part_that_adds(slots: Slots) -> Function:
+    """`part(allowed, least, most, velocity, masses, inertias)` in a kernel: which part of the way from impulses
+    `least` of a contact, without its rebound, to those with it, `most`, adds no more than `allowed` [J]; 0 where none
+    does."""
+    size, (_, response, product) = len(slots.particles) + 2 * len(slots.bodies), row_functions(slots)
+    work = impulse_work_of(slots)
+
+    @func
+    def part_of(allowed, least, most, velocity, masses, inertias):
+        more, part = [most[i] - least[i] for i in static(range(size))], 0.0 * allowed
+        c = work(least, velocity, masses, inertias) - allowed
+        if c < 0.0:
+            b = product(more, velocity) + product(more, response(least, masses, inertias))
+            a = 0.5 * product(more, response(more, masses, inertias))
+            root = sqrt(b * b - 4.0 * a * c)
+            if b > 0.0:
+                part = -2.0 * c / (b + root)
+            else:
+                part = (root - b) / (2.0 * a)
+        return part
+
+    return part_of

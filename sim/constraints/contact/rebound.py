@@ -4,7 +4,7 @@
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.energy import halfway_of, held_back_of
+from sim.constraints.contact.energy import ROUNDING, halfway_of, impulse_work_of, part_that_adds
 from sim.constraints.contact.forms import Form, every, sides_of
 from sim.constraints.contact.friction import along_both, friction_of
 from sim.constraints.contact.geometry import contact_of, slip_rate_of
@@ -18,28 +18,47 @@ from sim.core.runtime.launch.kernel import Kernel
 
 
 @memoize
-def impulse_of(slots: Slots, real: Scalar) -> Function:
-    """`impulse(rebound, away, own, pressed, pulled, slip, mu, dt, G, T, E, M, masses, inertias)` in a kernel: what
-    takes the velocity `away` of a contact along C to `rebound`, and its slip [m] where friction takes it: the change of
-    the normal multiplier, the multipliers of friction (2,) along T, and impulses over the movers.
-
-    pressed, pulled (3,): the multipliers so far; M = W G, own = G M.
-    """
-    size, friction = len(slots.particles) + 2 * len(slots.bodies), friction_of(slots, real)
-    _, _, product = row_functions(slots)
+def impulse_of(slots: Slots) -> Function:
+    """`impulse(dlam, x, pulled, G, T, E, dt)` in a kernel: impulses over the movers of a change `dlam` of the normal
+    multiplier of a contact, and of those of friction from `pulled` (3,) to x (2,) along T."""
+    size = len(slots.particles) + 2 * len(slots.bodies)
 
     @func
-    def impulse(rebound, away, own, pressed, pulled, slip, mu, dt, G, T, E, M, masses, inertias):
-        dlam = max((rebound - away) * dt / own, -pressed)
-        u = slip
-        for i in static(range(2)):  # what the normal impulse adds to it
-            u = u + (dlam * product(E[i], M)) * T[i]
-        x = friction(T, E, masses, inertias, pulled, u, mu * (pressed + dlam))
+    def impulse(dlam, x, pulled, G, T, E, dt):
         pushed = x - along_both(T, pulled)
-        force = [(dlam * G[i] + pushed[0] * E[0][i] + pushed[1] * E[1][i]) / dt for i in static(range(size))]
-        return dlam, x, force
+        return [(dlam * G[i] + pushed[0] * E[0][i] + pushed[1] * E[1][i]) / dt for i in static(range(size))]
 
     return impulse
+
+
+@memoize
+def held_back_of(slots: Slots, real: Scalar) -> Function:
+    """`held_back(dlam, x, pressed, pulled, away, own, gained, velocity, masses, inertias, gravity, G, T, E, dt)` in a
+    kernel: the changes `dlam` and x of a contact that rebounds, or what of them adds no energy; what they add [J]; and
+    how far the whole is from adding any, in parts of the energy of its normal impulse.
+
+    Less is a part of the way from no rebound at all, with friction in proportion: both are in the cone, and so is what
+    is between.  pressed: the normal multiplier so far; gained [J]: what was added so far.
+    """
+    halfway, work, part_of = halfway_of(slots), impulse_work_of(slots), part_that_adds(slots)
+    impulse, size = impulse_of(slots), len(slots.particles) + 2 * len(slots.bodies)
+
+    @func
+    def held_back(dlam, x, pressed, pulled, away, own, gained, velocity, masses, inertias, gravity, G, T, E, dt):
+        at, force = halfway(velocity, masses, gravity, dt), impulse(dlam, x, pulled, G, T, E, dt)
+        alone = 0.5 * own * ((pressed + dlam) / dt) ** 2
+        allowed, added = static(ROUNDING) * alone - gained, work(force, at, masses, inertias)
+        beyond = added - allowed
+        if beyond > 0.0:
+            still = max(-away * dt / own, -pressed)
+            y = ((pressed + still) / (pressed + dlam)) * x
+            least = impulse(still, y, pulled, G, T, E, dt)
+            part = part_of(allowed, least, force, at, masses, inertias)
+            dlam, x = still + part * (dlam - still), y + part * (x - y)
+            added = work([least[i] + part * (force[i] - least[i]) for i in static(range(size))], at, masses, inertias)
+        return dlam, x, added, beyond / alone
+
+    return held_back
 
 
 @memoize
@@ -51,9 +70,9 @@ def make_rebound(c: Constraint, slots: Slots, real: Scalar, first: bool, form: F
     """
     spatial, n_particles, n_bodies = vector(6, real), len(slots.particles), len(slots.bodies)
     sides, masses_at, velocities = sides_of(slots, real), masses_of(slots), velocities_of(slots)
-    contact, slip_rate, impulse = contact_of(c, slots, real), slip_rate_of(slots), impulse_of(slots, real)
-    (_, response, product), size = row_functions(slots), n_particles + 2 * n_bodies
-    halfway, held_back = halfway_of(slots), held_back_of(slots, real)
+    contact, slip_rate, friction = contact_of(c, slots, real), slip_rate_of(slots), friction_of(slots, real)
+    (_, response, product), impulse = row_functions(slots), impulse_of(slots)
+    held_back = held_back_of(slots, real)
 
     @func
     def one(k, contacts, moving, dt):
@@ -69,20 +88,18 @@ def make_rebound(c: Constraint, slots: Slots, real: Scalar, first: bool, form: F
             mu = 0.5 * (surface.friction[k] + surface.other_friction[k])
             M = response(G, masses, inertias)
             own, away = product(G, M), product(G, velocity)
-            slip = dt * slip_rate(n, share, arms, velocity)
-
-            dlam, x, force = impulse(rebound, away, own, pressed, pulled, slip, mu, dt, G, T, E, M, masses, inertias)
+            dlam = max((rebound - away) * dt / own, -pressed)
+            u = dt * slip_rate(n, share, arms, velocity)
+            for i in static(range(2)):  # what the normal impulse adds to it
+                u += (dlam * product(E[i], M)) * T[i]
+            x = friction(T, E, masses, inertias, pulled, u, mu * (pressed + dlam))
             if rebound > 0.0:
-                still, y, least = impulse(
-                    real(0.0), away, own, pressed, pulled, slip, mu, dt, G, T, E, M, masses, inertias
+                gained, gravity = contacts.gained[k], moving.gravity[0]
+                dlam, x, added, _ = held_back(
+                    dlam, x, pressed, pulled, away, own, gained, velocity, masses, inertias, gravity, G, T, E, dt
                 )
-                at = halfway(velocity, masses, moving.gravity[0], dt)
-                alone = 0.5 * own * ((pressed + dlam) / dt) ** 2
-                part, gained, _ = held_back(contacts.gained[k], alone, least, force, at, masses, inertias)
-                if part < 1.0:
-                    dlam, x = still + part * (dlam - still), y + part * (x - y)
-                    force = [least[i] + part * (force[i] - least[i]) for i in static(range(size))]
-                contacts.gained[k] = gained
+                contacts.gained[k] = gained + added
+            force = impulse(dlam, x, pulled, G, T, E, dt)
             motion = response(force, masses, inertias)
             for p in static(range(n_particles)):
                 moving.v[p_k[p]] += motion[p]

@@ -18,12 +18,11 @@ are compared with.
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.energy import halfway_of, held_back_of
 from sim.constraints.contact.forms import contact_struct, moving_struct, sides_of
-from sim.constraints.contact.friction import along_both, inverted, mobility_of
+from sim.constraints.contact.friction import along_both, friction_of, inverted, mobility_of
 from sim.constraints.contact.geometry import contact_of, gap_of, slip_of, slip_rate_of
 from sim.constraints.contact.impact import approach_of, rebound_of, resting_speed
-from sim.constraints.contact.rebound import impulse_of
+from sim.constraints.contact.rebound import held_back_of
 from sim.constraints.contact.surface import impact_struct, surface_struct
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct
@@ -229,8 +228,8 @@ def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar) -> Kernel
     Contacts, Moving = contact_struct(c, slots, real), moving_struct(real)
     sides, masses_at, velocities = sides_of(slots, real), masses_of(slots), velocities_of(slots)
     contact, slip_rate, stopping_at = contact_of(c, slots, real), slip_rate_of(slots), stopping_of(slots, real)
-    (_, response, product), impulse = row_functions(slots), impulse_of(slots, real)
-    halfway, held_back = halfway_of(slots), held_back_of(slots, real)
+    (_, response, product), friction = row_functions(slots), friction_of(slots, real)
+    held_back = held_back_of(slots, real)
 
     @kernel(name=f"look_at_velocities_{c.name}_{slots.kinds}")
     def look(
@@ -257,20 +256,19 @@ def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar) -> Kernel
             mu = 0.5 * (surface.friction[k] + surface.other_friction[k])
             M = response(G, masses, inertias)
             own, away = product(G, M), product(G, velocity)
-            slip = dt * slip_rate(n, share, arms, velocity)
             dlam = (rebound - away) * dt / own
+            slip = dt * slip_rate(n, share, arms, velocity)
             if rebound > 0.0:
-                _, _, most = impulse(rebound, away, own, pressed, pulled, slip, mu, dt, G, T, E, M, masses, inertias)
-                still, _, least = impulse(
-                    real(0.0), away, own, pressed, pulled, slip, mu, dt, G, T, E, M, masses, inertias
+                u = slip
+                for i in static(range(2)):
+                    u += (dlam * product(E[i], M)) * T[i]
+                x = friction(T, E, masses, inertias, pulled, u, mu * (pressed + dlam))
+                gained, gravity = contacts.gained[k], moving.gravity[0]
+                dlam, _, _, beyond = held_back(
+                    dlam, x, pressed, pulled, away, own, gained, velocity, masses, inertias, gravity, G, T, E, dt
                 )
-                at = halfway(velocity, masses, moving.gravity[0], dt)
-                alone = 0.5 * own * ((pressed + dlam) / dt) ** 2
-                part, _, beyond = held_back(contacts.gained[k], alone, least, most, at, masses, inertias)
-                if near(beyond, real(0.0), alone):
+                if near(beyond, real(0.0), real(1.0)):
                     switching[k] = switching[k] | static(THRESHOLD)
-                if part < 1.0:
-                    dlam = still + part * (dlam - still)
             total = pressed + dlam
             if abs(total) * own <= NEAR * travel[k] + rounding:
                 switching[k] = switching[k] | static(CLOSING)
