@@ -176,5 +176,7 @@ def test_too_few_numbers_are_an_error(tmp_path):
         made(tmp_path, ROPE.replace("{match: lower}", "{match: lower, at: last}"))
     assert "the noise of `lower` in `a` would be estimated from 6 numbers" in str(error.value)
     assert "it takes 30: a longer take, or a `noise` that is known" in str(error.value)
+    with pytest.raises(SceneError, match="optimize.horizon.0"):  # four frames of two markers
+        made(tmp_path, ROPE.replace("loss:", "optimize: {horizon: [0.16 s, all]}\nloss:"))
     with pytest.raises(SceneError, match="expected `all` or `axes` or `markers`, got `frames`"):
         made(tmp_path, ROPE.replace("noise: estimated", "noise: {estimated: frames}"))

@@ -106,17 +106,22 @@ class Match(MarkerTerm):
     def _check_numbers(self, experiment: Experiment, context: TermContext) -> None:
         """Noise is estimated from enough: of a few numbers that parameters can meet exactly, the likelihood has no
         end."""
+        few = self._fewest(experiment)
+        if few < LEAST_NUMBERS:
+            what = f"the noise of `{self.markers}` in `{experiment.name}` would be estimated from {few} numbers"
+            all_of_them = experiment.targets[self.markers].estimated == "all"
+            instead = "a longer take, or" if all_of_them else "`estimated: all`, a longer take, or"
+            context.problem("", what, f"it takes {LEAST_NUMBERS}: {instead} a `noise` that is known")
+
+    def _fewest(self, experiment: Experiment) -> int:
+        """The fewest numbers from which noise of the markers is estimated; as many as it takes, where it is known."""
         by = experiment.targets[self.markers].estimated
         if not by:
-            return
+            return LEAST_NUMBERS
         counted = np.repeat(self.counted(experiment)[0][..., None], 3, axis=2)
         group = groups_of(by, counted.shape[1:])
         numbers = [int(counted[:, group == k].sum()) for k in range(int(group.max()) + 1)]
-        few = min((n for n in numbers if n), default=0)
-        if few < LEAST_NUMBERS:
-            what = f"the noise of `{self.markers}` in `{experiment.name}` would be estimated from {few} numbers"
-            instead = "`estimated: all`, a longer take, or" if by != "all" else "a longer take, or"
-            context.problem("", what, f"it takes {LEAST_NUMBERS}: {instead} a `noise` that is known")
+        return min((n for n in numbers if n), default=0)
 
     def is_defined_for(self, experiment: Experiment) -> bool:
         """Where there is a recording of its markers."""
@@ -158,11 +163,12 @@ class Match(MarkerTerm):
         )  # fmt: skip
 
     def lies_within(self, whole: Experiment, part: Experiment) -> bool:
-        """Whether a marker is seen in a frame that counts; the last frame is that of the whole experiment."""
+        """Whether a marker is seen in a frame that counts; the last frame is that of the whole experiment.  Noise that
+        is estimated takes enough of them."""
         if self.at == "last" and part.schedule.frames < whole.schedule.frames:
             return False
         try:
-            return bool(self._compared(part)[1].any())
+            return bool(self._compared(part)[1].any()) and self._fewest(part) >= LEAST_NUMBERS
         except ValueError:
             return False
 
