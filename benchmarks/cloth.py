@@ -107,7 +107,9 @@ class Ours:
         return middle - start, end - middle
 
 
-class _Cloth(ctypes.Structure):
+class CClothHead(ctypes.Structure):
+    """What `Cloth` of the C program begins with."""
+
     _fields_ = [(name, ctypes.c_long) for name in ("particles", "constraints", "colors", "steps", "segment")]
     _fields_ += [(name, ctypes.c_void_p) for name in ("points", "offsets", "rest", "softness", "inverse_mass")]
 
@@ -118,7 +120,7 @@ class Reference:
     def __init__(self, ours: Ours, library: ctypes.CDLL, real: Any) -> None:
         number = ctypes.c_float if real == np.float32 else ctypes.c_double
 
-        class Cloth(_Cloth):
+        class Cloth(CClothHead):
             _fields_ = [("dt", number), ("gravity", number * 3)]
 
         model = ours.model
@@ -148,7 +150,7 @@ class Reference:
         """CPU seconds, final positions."""
         x, v = (a.copy() for a in self.start)
         self.cloth.steps = steps
-        return self.library.forward(ctypes.byref(self.cloth), _address(x), _address(v)), x
+        return self.library.forward(ctypes.byref(self.cloth), address(x), address(v)), x
 
     def gradient(self, steps: int, segment: int) -> tuple[float, float, np.ndarray, np.ndarray]:
         """CPU seconds forward and backward, gradients by initial velocities and by compliances."""
@@ -159,11 +161,11 @@ class Reference:
             self.room = np.zeros(need, np.uint8)
         gv, gs, seconds = np.zeros_like(v), np.zeros(self.cloth.constraints, self.real), np.zeros(2)
         parts = (x, v, self.weights, gv, gs, self.room, seconds)
-        self.library.gradient(ctypes.byref(self.cloth), *(_address(a) for a in parts))
+        self.library.gradient(ctypes.byref(self.cloth), *(address(a) for a in parts))
         return float(seconds[0]), float(seconds[1]), gv, gs / DT**2
 
 
-def _address(a: np.ndarray) -> ctypes.c_void_p:
+def address(a: np.ndarray) -> ctypes.c_void_p:
     return ctypes.c_void_p(a.ctypes.data)
 
 

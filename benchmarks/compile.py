@@ -1,6 +1,6 @@
 """Where the time of a cold start goes: processor seconds by phase, with an empty cache of compiled kernels.
 
-    python benchmarks/compile.py [cloth | bodies | tets]
+    python benchmarks/compile.py [cloth | bodies | tets | hessian]
 
 A phase does not count what the phases that it calls take; "the rest" is everything else, the run itself included.
 """
@@ -90,6 +90,29 @@ def tets() -> None:
     backward_of(model, sim.SolverXPBD(model))
 
 
+def hessian() -> None:
+    """The product of a Hessian with a vector, through steps of a viscoelastic solid."""
+    b = sim.ModelBuilder()
+    b.add_soft_grid(
+        dim_x=2, dim_y=2, dim_z=2, cell_x=0.1, cell_y=0.1, cell_z=0.1, density=1000.0, label="block", fix_bottom=True,
+        material={"viscoelastic": {"young": 1e4, "poisson": 0.4, "relaxing": 0.5, "time": 0.01}},
+    )  # fmt: skip
+    model = b.finalize(dtype=sim.float64, requires_grad=True)
+    solver, young = sim.SolverXPBD(model), model["block.viscoelastic.young"]
+
+    @sim.kernel
+    def squares(q: sim.array[sim.vec3d], loss: sim.array[sim.float64]):
+        sim.atomic_add(loss, 0, sim.dot(q[sim.tid()], q[sim.tid()]))
+
+    def loss_of(young: Any) -> Any:
+        final = sim.rollout(solver, model.state(), steps=2, dt=1 / 600).final.particle_q
+        loss = sim.zeros(1, dtype=sim.float64, requires_grad=True)
+        sim.launch(squares, dim=final.size, inputs=[final], outputs=[loss])
+        return loss
+
+    sim.autograd.hvp(loss_of, [young], [sim.ones_like(young)])
+
+
 def bodies() -> None:
     """Ten links in a row, on ball joints."""
     b, links = sim.ModelBuilder(), range(10)
@@ -107,7 +130,7 @@ def bodies() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    programs = {"cloth": cloth, "bodies": bodies, "tets": tets}
+    programs = {"cloth": cloth, "bodies": bodies, "tets": tets, "hessian": hessian}
     parser.add_argument("program", nargs="?", default="cloth", choices=programs)
     program = programs[parser.parse_args().program]
     clock = Clock()

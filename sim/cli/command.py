@@ -53,8 +53,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _spare_the_collector() -> None:
     """Python looks for garbage neither among what was imported, which stays, nor at the end of the process, whose
-    memory goes as a whole: it would search everything, for a quarter of the time that a small scene takes."""
+    memory goes as a whole: it would search everything, for a quarter of the time that a small scene takes.  In between
+    it looks less often: what is made in numbers are kernels, and they stay."""
     gc.freeze()
+    gc.set_threshold(10_000)
     atexit.register(gc.freeze)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from weakref import ref
 
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.devices.graph import Graph, capture, joined
@@ -136,7 +137,7 @@ class Segment:
     The first way forward is recorded on a tape and captured, one graph for each step; later ones replay the graphs,
     which fill the memory of the same records again.  Likewise the first way back sweeps the tape, later ones replay.
     _content: whose steps the memory holds, the number of the first, and the versions of all that they wrote: another
-    rollout that has used the segment since, say, has raised them.
+    rollout that has used the segment since, say, has raised them.  Its owner, with all frames of it, is not kept alive.
     """
 
     count: int
@@ -145,7 +146,7 @@ class Segment:
     every: int = 0
     _recording: _RecordedSteps | None = None
     _back: _GraphPerStep | None = None
-    _content: tuple[object, int, list[int]] | None = None
+    _content: tuple[ref[object], int, list[int]] | None = None
 
     @property
     def memory(self) -> list[Remembered]:
@@ -155,7 +156,7 @@ class Segment:
     @property
     def owner(self) -> object:
         """For whom it was filled."""
-        return self._content[0] if self._content is not None else None
+        return self._content[0]() if self._content is not None else None
 
     @property
     def graphs(self) -> list[Graph]:
@@ -171,9 +172,7 @@ class Segment:
 
     def holds(self, owner: object, first: int) -> bool:
         """Whether the memory holds what `forward` of the same owner and first step left, not written to since."""
-        return (
-            self._content is not None and self._content[0] is owner and self._content[1:] == (first, self._versions())
-        )
+        return self._content is not None and self.owner is owner and self._content[1:] == (first, self._versions())
 
     def _versions(self) -> list[int]:
         return [buffer.version for buffer in self._recording.written] if self._recording is not None else []
@@ -191,7 +190,7 @@ class Segment:
                 done = stop
                 if stop - 1 in frames:
                     frames[stop - 1](self.states[stop % 2])
-        self._content = owner, first, self._versions()
+        self._content = ref(owner), first, self._versions()
 
     def _record(self, frames: Frames) -> _RecordedSteps:
         # One tape for all steps: a step may need what an earlier one has kept.  One graph for each step: a frame may be

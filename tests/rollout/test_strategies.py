@@ -3,6 +3,8 @@ schedules and frames."""
 
 from __future__ import annotations
 
+import gc
+import weakref
 from itertools import product
 
 import numpy as np
@@ -224,3 +226,29 @@ def test_gaps_between_states():
 )
 def test_bytes_in_words(text, wanted):
     assert parse_bytes(text) == wanted
+
+
+@pytest.mark.parametrize("strategy", [sim.StoreAll(), sim.Checkpointed(every=3)])
+def test_what_a_gradient_leaves_goes_with_its_tape(strategy):
+    """Its memory does not wait for Python to look for garbage."""
+    model = chain()
+    solver, state = solver_of(model), model.state()
+    compliance = model["links.compliance"]
+
+    def take() -> list[weakref.ref]:
+        with sim.Tape() as tape:
+            result = sim.rollout(solver, state, 7, 0.01, frame_every=1, strategy=strategy)
+            compliance.assign(compliance)  # the tape takes a snapshot of it
+        assert tape.bytes_kept
+        tape.backward(grads={result.particle_q: sim.ones_like(result.particle_q)})
+        return [weakref.ref(thing) for thing in (tape, result, result.particle_q.buffer, result.final.clock.buffer)]
+
+    take()
+    gc.collect()
+    gc.disable()
+    try:
+        left = take()
+        assert [thing() for thing in left] == [None] * 4
+        assert gc.collect() == 0
+    finally:
+        gc.enable()

@@ -44,6 +44,8 @@ from sim.core.runtime.tape.foreign_writes import content_of
 class RangeSnapshot:
     """A copy of the bytes `low` to `low + data.nbytes` of a buffer, for some readers.
 
+    wanted: what these call the array, and who they are.  Not they themselves: they know their snapshot, and its memory
+    would wait for the collector of garbage.
     writer: what overwrites them; "": others can write there.
     captured: whether a replay of the open graph takes it again: the readers were captured in the same one.
     """
@@ -51,14 +53,14 @@ class RangeSnapshot:
     buffer: Buffer
     low: int
     data: Buffer
-    readers: Sequence[LiveIn]
+    wanted: Sequence[tuple[str, str]]
     writer: str
     captured: bool = False
 
     @property
     def reason(self) -> str:
         """Who needs it, and who overwrites it."""
-        readers = ", ".join(dict.fromkeys(f"'{r.name}' of the {r.reader}" for r in self.readers))
+        readers = ", ".join(dict.fromkeys(f"'{name}' of the {reader}" for name, reader in self.wanted))
         return f"{readers}; overwritten by the {self.writer}" if self.writer else f"{readers}; others can write there"
 
     @property
@@ -227,7 +229,8 @@ class LiveIns:
     def _take(self, buffer: Buffer, readers: Sequence[LiveIn], writer: str) -> RangeSnapshot:
         low, high = _hull(readers)
         captured = readers[0].series is not None and readers[0].series is _series()
-        snapshot = RangeSnapshot(buffer, low, self.arena.buffer(high - low, buffer.device), readers, writer, captured)
+        data, wanted = self.arena.buffer(high - low, buffer.device), [(r.name, r.reader) for r in readers]
+        snapshot = RangeSnapshot(buffer, low, data, wanted, writer, captured)
         if captured:
             add_native_node(snapshot.save, snapshot.row, snapshot)
         else:  # a replay would come too late: the values are those of before

@@ -10,6 +10,7 @@ from tape_tools import array
 
 import sim
 from sim.core.runtime.launch.calls import Call
+from sim.core.runtime.tape.exclusive import _working
 from sim.core.runtime.tape.launch_records import LaunchRecord
 
 f64 = sim.float64
@@ -144,6 +145,7 @@ def test_a_backward_interrupted_anywhere():
             if not interrupted_at(count, lambda p=program: p.tape.backward(p.out)):
                 break
             steps += 1
+            assert not _working  # other threads would wait for this one for ever
             if program.out.grad.numpy().any():  # stopped after it was complete
                 complete += 1
                 before = program.finished(before, wanted)
