@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from interruptions import leaves_with
 from physics_tools import central
 
 import sim
@@ -196,19 +197,20 @@ class Interrupted(KeyboardInterrupt):
 
 def interrupted(action: Callable[[], Any], at: int | None, event: str = "line", inside: str = SIM) -> int:
     """Call `action`, and raise at the `at`-th event of its kind (a line begins, a function returns) in the code of
-    `sim`.
+    `sim`, or the next one at which Ctrl-C could.
 
     Returns how many events there were.
     """
-    count = 0
+    count, waiting = 0, at is not None
 
     def trace(frame: Any, kind: str, arg: Any) -> Any:
-        nonlocal count
+        nonlocal count, waiting
         if not frame.f_code.co_filename.startswith(inside):
             return None
         if kind == event:
             count += 1
-            if count - 1 == at:
+            if waiting and count > (at or 0) and not (kind == "line" and leaves_with(frame)):
+                waiting = False
                 raise Interrupted
         return trace
 

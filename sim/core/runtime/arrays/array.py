@@ -226,7 +226,7 @@ class array(HostSide, ArrayOperators, Generic[Element]):  # noqa: N801  Warp's n
         None forgets the values.
         """
         buffer = self.buffer
-        if not self.requires_grad and (buffer.requires_grad or buffer.gradient is None):
+        if not self.requires_grad and (buffer.requires_grad or buffer.gradient is None or differentiable(self.dtype)):
             return None
         gradient = buffer.gradient or buffer.make_gradient()
         cached, offset = self._grad, self.offset + buffer.gradient_shift
