@@ -12,14 +12,15 @@ from sim.io import Recording, write_recording
 
 
 def notes(tmp_path, change, text=SHEET, still=6, overrides=()):
-    """The warnings of SHEET whose recording is its start, changed."""
+    """The warnings of SHEET about its recording, which is its start, changed."""
     path = write_scene(tmp_path, text)
     without = sim.load_scene(path, overrides=overrides).without("experiments", "parameters", "loss")
     problem = without.build(dtype=sim.float64)
     here = problem.markers["corners"].at(problem.model.particle_q.numpy().astype(float))
     frames = np.stack([change(here + 1e-3 * k) for k in range(still)])
     write_recording(tmp_path / "target.npz", corners=Recording(frames, np.arange(still) * 0.05))
-    return sim.load_scene(path, overrides=overrides).build(dtype=sim.float64).description.notes
+    told = sim.load_scene(path, overrides=overrides).build(dtype=sim.float64).description.notes
+    return tuple(note for note in told if "fits between points" not in note)  # the ball of SHEET is narrow
 
 
 @pytest.mark.parametrize("factor, unit", [(1000, "mm"), (100, "cm"), (10, "dm"), (1e-3, "km"), (1e6, "um")])
