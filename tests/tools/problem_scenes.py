@@ -39,6 +39,19 @@ optimize:
   lbfgs: {iterations: 4}
 """
 
+HANGING_ROPE = """\
+objects:
+  rope:
+    chain: {from: [0, 0, 0], to: [0, -0.5, 0], points: 5, mass: 200 g,
+            material: {distance: {compliance: 0.02, damping: 50 ms}}}
+attachments:
+  top: {on: rope, where: {y: [-0.001, null]}}
+markers:
+  upper: {on: rope, where: {y: [-0.3, -0.1]}}
+  lower: {on: rope, where: {y: [null, -0.3]}}
+"""
+"""Part of a scene: a rope on a nail, with two sets of two markers."""
+
 ROPE = """\
 format: 1
 name: rope

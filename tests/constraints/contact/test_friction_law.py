@@ -82,7 +82,7 @@ def test_its_derivatives_are_those_of_the_law(reach: float) -> None:
         sim.launch(law(sim.float64), dim=CASES, inputs=arrays, outputs=[x])
     tape.backward(grads={x: sim.array(weight, dtype=sim.vec2d)})
     by_K, by_b, by_most = (a.grad.numpy() for a in arrays)
-    rng = np.random.default_rng(10)
+    rng, compared = np.random.default_rng(10), 0
     for i in range(0, CASES, 4):
         dK = rng.normal(size=(2, 2))
         dK, db, d_most = dK + dK.T, rng.normal(size=2), rng.normal()
@@ -94,4 +94,6 @@ def test_its_derivatives_are_those_of_the_law(reach: float) -> None:
             continue
         difference = weight[i] @ (ahead - back) / 2
         derivative = np.sum(by_K[i] * way[0]) + by_b[i] @ way[1] + by_most[i] * way[2]
-        assert derivative == pytest.approx(difference, rel=1e-5, abs=1e-9 * most[i] * 1e-6), i
+        assert derivative == pytest.approx(difference, rel=1e-5, abs=1e-15 * most[i]), i
+        compared += 1
+    assert compared > 40  # of 50: others are at the cone's edge

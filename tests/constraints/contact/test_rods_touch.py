@@ -144,3 +144,8 @@ def test_a_rod_without_a_surface_touches_nothing() -> None:
     builder.add_ground_plane()
     assert builder.shape_count == 1
     assert all(not name.startswith("contact") for name in builder.finalize().constraint_sets)
+
+
+def test_the_mass_of_its_surface_is_refused() -> None:
+    with pytest.raises(sim.ModelError, match="the surface of a rod has a mass"):
+        sim.ModelBuilder().add_rod(line((0, 1, 0), (1, 1, 0), 3), radius=0.01, cfg=Config(mass=1.0), **SOFT)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from problem_scenes import HANGING_ROPE
 
 from sim.cli import main
 from sim.identify.assess.design import design
@@ -13,22 +14,16 @@ from sim.identify.run import run_problem
 from sim.scene import load_scene
 from sim.schema.errors import SceneError
 
-PLAN = """
+PLAN = (
+    """
 format: 2
 name: plan
 world: {gravity: [0, -9.81, 0]}
 time: {duration: 1, fps: 50, substeps: 10}
 solver: {xpbd: {}}
-objects:
-  rope:
-    chain: {from: [0, 0, 0], to: [0, -0.5, 0], points: 5, mass: 200 g,
-            material: {distance: {compliance: 0.02, damping: 50 ms}}}
-attachments:
-  top: {on: rope, where: {y: [-0.001, null]}}
-markers:
-  upper: {on: rope, where: {y: [-0.3, -0.1]}}
-  lower: {on: rope, where: {y: [null, -0.3]}}
-experiments:
+"""
+    + HANGING_ROPE
+    + """experiments:
   hang: {target: {planned: {rate: 25 Hz}, noise: 1 mm}}
   pull: {use: predict, set: {objects.rope.velocity: [0, -1, 0]}, target: {planned: {markers: [lower]}, noise: 2 mm}}
 parameters:
@@ -38,6 +33,7 @@ loss:
   - {match: lower}
   - {match: upper}
 """
+)
 
 
 def plan(folder, *changes):

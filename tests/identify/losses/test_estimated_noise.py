@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from problem_scenes import HANGING_ROPE
 from scipy.optimize import minimize_scalar
 
 from sim.identify.assess.criteria import criteria, fit_of
@@ -16,22 +17,16 @@ from sim.identify.losses.residuals import Residuals
 from sim.scene import load_scene
 from sim.schema.errors import SceneError
 
-ROPE = """
+ROPE = (
+    """
 format: 2
 name: rope
 world: {gravity: [0, -9.81, 0]}
 time: {duration: 1.2, fps: 25, substeps: 20}
 solver: {xpbd: {}}
-objects:
-  rope:
-    chain: {from: [0, 0, 0], to: [0, -0.5, 0], points: 5, mass: 200 g,
-            material: {distance: {compliance: 0.02, damping: 50 ms}}}
-attachments:
-  top: {on: rope, where: {y: [-0.001, null]}}
-markers:
-  upper: {on: rope, where: {y: [-0.3, -0.1]}}
-  lower: {on: rope, where: {y: [null, -0.3]}}
-experiments:
+"""
+    + HANGING_ROPE
+    + """experiments:
   a: {target: &take {file: takes.npz, key: a, rate: 25 Hz, start: frame 0, noise: estimated,
                      markers: {upper: [0, 1], lower: [2, 3]}}}
   b: {target: {<<: *take, key: b}}
@@ -42,6 +37,7 @@ loss:
   - {match: upper}
   - {match: lower}
 """
+)
 TRUE = 0.03
 SIGMAS = np.array([[0.5e-3], [0.5e-3], [4e-3], [4e-3]])
 

@@ -52,7 +52,7 @@ class RodBuilder(ShapeBuilder):
         The given shape is that at rest; twist_rate and curvature (about axes 2 and 3) [1/m] are added to it.  damping
         [s]: elastic forces are those of C + damping dC/dt.  closed: the last segment joins the first.
         clamp_start, clamp_end: the body, or the world (-1), in which an end is clamped.  pos [m]: moves all of it.
-        cfg: what its surface is like, without `density` and `mass`; None: it has none, and nothing collides with it.
+        cfg: what its surface is like (its `density` does not count); None: it has none, and nothing collides with it.
         With one each segment is a capsule, which does not touch the others, unless `touches` names the rod itself.
         Paths: `label.young`, `.poisson`, `.radius`, `.density`, `.damping`, `.twist_rate`, `.curvature_2`,
         `.curvature_3`, or those of `stiffness`; `.position`, `.rotation`, `.velocity`, `.spin`; of its surface `.mu`,
@@ -94,6 +94,8 @@ class RodBuilder(ShapeBuilder):
 
     def _add_surface(self, label: str, segments: Segments, radius: np.ndarray, cfg: ShapeConfig) -> None:
         """A capsule on each segment, of the radius and the coefficients of the rod."""
+        if cfg.mass is not None:
+            raise ModelError("the surface of a rod has a mass", "Its mass is that of `radius` and `density` of add_rod")
         own, touches = coefficients(cfg), touched_names(cfg.touches)
         for k, length in enumerate(segments.lengths):
             name = f"{label}.segment{k}"
