@@ -221,7 +221,7 @@ class Tape:
     def replayed(self) -> None:
         """A graph that was captured while this recorded is about to be replayed.  Snapshots that were not taken inside
         of it still have the values of the first run: from now on they belong to another one than the live memory."""
-        self._replayed = self._replayed or not all(snapshot.captured for snapshot in self._live_ins.snapshots)
+        self._replayed = self._replayed or self._live_ins.uncaptured
 
     def mark(self, name: str, state: Mapping[str, array] | None = None) -> None:
         """Name what is recorded from here on, as "step 3".
