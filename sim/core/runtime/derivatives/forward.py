@@ -95,7 +95,7 @@ class Forward:
         """See `MemoryObserver`."""
         if compiled.by_address:
             raise GradientError(
-                f"'{compiled.func.name}' works on memory by its address: no derivative can be followed there",
+                f"'{compiled.name}' works on memory by its address: no derivative can be followed there",
                 hint="pass the arrays as arguments",
             )
         if capturing() is not None:  # a replay may find tangents where now there are none
