@@ -53,7 +53,7 @@ def kernel_text(kernel: Kernel, stage: str) -> str:
         kinds = [p.type for p in func.params]
         active = frozenset(k for k, t in enumerate(kinds) if isinstance(t, ArrayType) and _has_gradient(t))
         gradients = made.differentiated(active, ())
-        func = gradients.adjoint(frozenset(gradients.tbr.must_cache)).adjoint.func
+        func = gradients.adjoint(frozenset(gradients.must_cache)).adjoint.func
     if stage.endswith("cuda"):
         return CudaText(func).kernel()
     backend = LlvmBackend()

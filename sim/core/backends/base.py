@@ -43,10 +43,17 @@ class Site:
     """Whether it is an assertion about a derivative, and no part of the user's kernel."""
 
 
+Record = tuple[str, list[Site]]
+"""What an executable is found again by: the key of its code on disk, and the sites."""
+
+
 class Executable(Protocol):
     """A compiled kernel.  `run(block address, begin, end)` executes the threads of linear index begin .. end - 1."""
 
     sites: list[Site]
+
+    @property
+    def record(self) -> Record | None: ...
 
     def run(self, block: int, begin: int, end: int) -> None: ...
 
@@ -55,12 +62,19 @@ class Backend(Protocol):
     """Compiles kernels.  `check`: compare indices with the shape; outside, arrays read 0 and nothing is written.
 
     few_apart: whether it has other code for launches of less than `LANES` threads, which `func.attrs["few"]` asks for.
+    kept_as: what its code depends on beside the function, where it is kept on disk; else "".
     """
 
     name: str
     few_apart: bool
 
+    @property
+    def kept_as(self) -> str: ...
+
     def compile(self, func: Func, check: bool = False) -> Executable: ...
+
+    def again(self, record: Record) -> Executable | None:
+        """The executable with this record, from the disk; None where its code is there no more."""
 
 
 def error_sites(func: Func, check: bool) -> tuple[list[Site], dict[Op, int]]:

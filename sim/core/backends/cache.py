@@ -1,4 +1,4 @@
-"""Compiled kernels on disk, shared by every process of the user.
+"""Compiled kernels on disk, and what is known of them, shared by every process of the user.
 
 One file per key: a header (magic, payload length, SHA-256 of the payload), then the payload.  Files are written beside
 their final name and moved over it, so that a reader sees a whole file or none; one that is truncated or corrupt anyway
@@ -23,7 +23,8 @@ FORMAT = 1
 
 _MAGIC = b"SIMOPT\x00" + bytes([FORMAT])
 _HEADER = struct.Struct("<8sQ32s")
-_SUFFIX = ".kernel"
+CODE, KNOWN = ".kernel", ".known"
+"""Kinds of files: native code; what launches ask of a function beside its code (`runtime/compiled/known.py`)."""
 _SIZE_LIMIT = 512 << 20
 _TRIM_EVERY = 64
 _warned: set[str] = set()
@@ -54,11 +55,11 @@ def cache_key(*parts: str) -> str:
     return digest.hexdigest()
 
 
-def load(key: str) -> bytes | None:
+def load(key: str, kind: str = CODE) -> bytes | None:
     """The payload stored under a key, or None."""
     if not config.cache_kernels:
         return None
-    path = kernel_cache_dir() / (key + _SUFFIX)
+    path = kernel_cache_dir() / (key + kind)
     try:
         raw = path.read_bytes()
     except OSError:
@@ -74,7 +75,7 @@ def load(key: str) -> bytes | None:
     return payload
 
 
-def save(key: str, payload: bytes) -> None:
+def save(key: str, payload: bytes, kind: str = CODE) -> None:
     """Stores a payload; a directory that cannot be written gives one warning per process."""
     global _puts
     if not config.cache_kernels:
@@ -87,7 +88,7 @@ def save(key: str, payload: bytes) -> None:
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(header + payload)
-            os.replace(temporary, folder / (key + _SUFFIX))
+            os.replace(temporary, folder / (key + kind))
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
@@ -108,7 +109,7 @@ def save(key: str, payload: bytes) -> None:
 def _trim(folder: Path) -> None:
     """Drops the files that were not used for longest until the cache is within its limit."""
     files = []
-    for path in folder.glob("*" + _SUFFIX):
+    for path in (*folder.glob("*" + CODE), *folder.glob("*" + KNOWN)):
         with contextlib.suppress(OSError):
             stat = path.stat()
             files.append((stat.st_mtime, stat.st_size, path))
@@ -122,20 +123,21 @@ def _trim(folder: Path) -> None:
 
 
 def kernel_cache_size() -> tuple[int, int]:
-    """Number of the compiled kernels in the cache directory, and their bytes."""
-    sizes = []
-    for path in kernel_cache_dir().glob("*" + _SUFFIX):
-        with contextlib.suppress(OSError):
-            sizes.append(path.stat().st_size)
-    return len(sizes), sum(sizes)
+    """Number of the compiled kernels in the cache directory, and the bytes of all that is in it."""
+    sizes: dict[str, list[int]] = {CODE: [], KNOWN: []}
+    for kind, found in sizes.items():
+        for path in kernel_cache_dir().glob("*" + kind):
+            with contextlib.suppress(OSError):
+                found.append(path.stat().st_size)
+    return len(sizes[CODE]), sum(map(sum, sizes.values()))
 
 
 def clear_kernel_cache() -> int:
     """Deletes every compiled kernel of the cache directory; returns how many."""
     removed = 0
-    for pattern in ("*" + _SUFFIX, "*.tmp"):
-        for path in kernel_cache_dir().glob(pattern):
+    for kind in (CODE, KNOWN, ".tmp"):
+        for path in kernel_cache_dir().glob("*" + kind):
             with contextlib.suppress(OSError):
                 path.unlink()
-                removed += pattern != "*.tmp"
+                removed += kind == CODE
     return removed

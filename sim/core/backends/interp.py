@@ -19,6 +19,7 @@ from sim.core.backends.base import (
     ERROR_SLOT,
     FIRST_PARAM,
     OUT_OF_BOUNDS,
+    Record,
     Site,
     error_sites,
     int64_view,
@@ -284,6 +285,8 @@ def evaluate(func: Func, *args: Any) -> tuple:
 class InterpExecutable:
     """A kernel that the interpreter runs."""
 
+    record = None
+
     def __init__(self, func: Func, check: bool, order: Order) -> None:
         self.func, self.check, self.order = func, check, order
         self.sites: list[Site]
@@ -324,10 +327,13 @@ class InterpExecutable:
 class InterpBackend:
     """The interpreter behind the seam.  `order(n)` gives the order in which n threads run (default: ascending)."""
 
-    name, few_apart = "interp", False
+    name, few_apart, kept_as = "interp", False, ""
 
     def __init__(self, order: Order = range) -> None:
         self.order = order
+
+    def again(self, record: Record) -> None:
+        """See `Backend`: nothing is kept."""
 
     def compile(self, func: Func, check: bool = False) -> InterpExecutable:
         return InterpExecutable(func, check, self.order)

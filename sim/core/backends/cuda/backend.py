@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sim.core.backends.base import FIRST_PARAM, Site, int64_view, param_slots, print_text
+from sim.core.backends.base import FIRST_PARAM, Record, Site, int64_view, param_slots, print_text
 from sim.core.backends.cuda.prelude import BLOCK
 from sim.core.backends.cuda.text import CudaText
 from sim.core.lang.analysis.thread_locality import own_arrays, shared_arrays
@@ -57,6 +57,8 @@ class _Variant:
 
 class CudaExecutable:
     """A compiled kernel: `run(block address, 0, n)` starts n threads on the present stream and does not wait."""
+
+    record = None
 
     def __init__(self, driver: Loader, compiler: Compiler, func: Func, check: bool, ordered: bool) -> None:
         self.driver = driver
@@ -176,10 +178,13 @@ class CudaBackend:
         that every run gives the same bits; such kernels then run on one thread, the others are not changed.
     """
 
-    name, few_apart = "cuda", False
+    name, few_apart, kept_as = "cuda", False, ""
 
     def __init__(self, driver: Loader, compiler: Compiler, ordered: bool = False) -> None:
         self.driver, self.compiler, self.ordered = driver, compiler, ordered
+
+    def again(self, record: Record) -> None:
+        """See `Backend`: nothing is kept."""
 
     def compile(self, func: Func, check: bool = False) -> CudaExecutable:
         if self.ordered and shared_arrays(func, own_arrays(func)):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.core.backends.base import Site, symbol_name
+from sim.core.backends.base import Record, symbol_name
 from sim.core.backends.llvm.python_calls import builtin_run
 from sim.core.backends.llvm.text import Emitter
-from sim.core.backends.llvm.toolchain import load_functions, toolchain
+from sim.core.backends.llvm.toolchain import about_host, code_key, load_again, load_functions, toolchain
 from sim.core.lang.ir.core import Func
 
 _ENTRY = "kernel"
@@ -20,8 +20,8 @@ class LlvmExecutable:
     The code lives as long as this object or its `run`.
     """
 
-    def __init__(self, engine: Any, address: int, sites: list[Site]) -> None:
-        self.address, self.sites = address, sites
+    def __init__(self, engine: Any, address: int, record: Record) -> None:
+        self.address, self.record, self.sites = address, record, record[1]
         self.run = builtin_run(address, engine)
 
 
@@ -36,8 +36,19 @@ class LlvmBackend:
     def compile(self, func: Func, check: bool = False) -> LlvmExecutable:
         emitter = Emitter(func, check)
         text = emitter.text(_ENTRY)
-        engine, address = load_functions(text, (_ENTRY,), self.level, emitter.vectors_given, emitter.straight)
-        return LlvmExecutable(engine, address[_ENTRY], emitter.sites)
+        way = self.level, emitter.vectors_given, emitter.straight
+        engine, address = load_functions(text, (_ENTRY,), *way)
+        return LlvmExecutable(engine, address[_ENTRY], (code_key(text, *way), emitter.sites))
+
+    @property
+    def kept_as(self) -> str:
+        """See `Backend`."""
+        return f"llvm {self.level} {about_host()}"
+
+    def again(self, record: Record) -> LlvmExecutable | None:
+        """See `Backend`."""
+        found = load_again(record[0], (_ENTRY,))
+        return None if found is None else LlvmExecutable(found[0], found[1][_ENTRY], record)
 
     @staticmethod
     def text(func: Func, check: bool = False) -> str:

@@ -126,19 +126,40 @@ def toolchain() -> Toolchain:
     return Toolchain()
 
 
+def about_host() -> str:
+    """What compiled code depends on beside its text."""
+    known = host()
+    if known is not None:
+        return known
+    tools = toolchain()
+    return "\n".join((tools.version, tools.triple, tools.cpu, tools.features))
+
+
+def code_key(text: str, level: int = 3, vectors_given: bool = False, straight: bool = False) -> str:
+    """The key of the code of LLVM text in the cache."""
+    return cache.cache_key(text, about_host(), f"{level} {vectors_given} {straight}")
+
+
 def load_functions(
     text: str, symbols: Sequence[str], level: int = 3, vectors_given: bool = False, straight: bool = False
 ) -> tuple[Any, dict[str, int]]:
     """The functions of a module of LLVM text, by way of the cache: what owns their code, and their addresses."""
-    about = host()
-    if about is None:
-        tools = toolchain()
-        about = "\n".join((tools.version, tools.triple, tools.cpu, tools.features))
-    key = cache.cache_key(text, about, f"{level} {vectors_given} {straight}")
+    key = code_key(text, level, vectors_given, straight)
     with compiling:
-        code = cache.load(key)
-        if code is None:
+        found = load_again(key, symbols)
+        if found is None:
             code = toolchain().build(text, level, vectors_given, straight)
             cache.save(key, code)
-        owner, addresses = load_object(code, symbols, _known()) or toolchain().link(code, symbols)
+            found = _put_into_memory(code, symbols)
+    return found
+
+
+def load_again(key: str, symbols: Sequence[str]) -> tuple[Any, dict[str, int]] | None:
+    """The functions of code in the cache; None where there is none under this key."""
+    code = cache.load(key)
+    return None if code is None else _put_into_memory(code, symbols)
+
+
+def _put_into_memory(code: bytes, symbols: Sequence[str]) -> tuple[Any, dict[str, int]]:
+    owner, addresses = load_object(code, symbols, _known()) or toolchain().link(code, symbols)
     return owner, dict(zip(symbols, addresses, strict=True))

@@ -30,12 +30,9 @@ from sim.core.lang.types import Scalar
 
 
 @dataclass(frozen=True)
-class KernelAdjoint:
-    """The adjoint of a kernel for one choice of arrays with gradient.
+class AdjointPlan:
+    """What a launch asks of an adjoint kernel.
 
-    func:      its parameters are those of the kernel, then a gradient array per number in `active`, then the caches,
-               then the logs of returned values, then the arrays of the other logs, then an array per number in
-               `finals`.
     active:    numbers of the parameters that have a gradient array, in order.
     live_in:   numbers of the array parameters whose values before the launch it loads; others may be null.
     caches:    (scalar type, slots) of the arrays (slots, threads) that the recording kernel fills for it.
@@ -44,20 +41,36 @@ class KernelAdjoint:
                that may be changed (they are whole again afterwards).
     finals:    numbers of the parameters whose values after the launch it loads (atomic minima and maxima; what
                a gradient function reads of what its function has written).
-    recording: the kernel with the caches, the logs of returned values, and the entry counts of these and of the other
-               logs, as extra parameters; None if there are none.
-    source:    `func` with calls of functions whose derivative is in closed form, for the tangent of the adjoint.
     """
 
-    func: Func
     active: tuple[int, ...]
     live_in: tuple[int, ...]
     caches: tuple[tuple[Scalar, int], ...]
     returned: tuple[Scalar, ...]
     logs: tuple[LogLayout, ...]
     finals: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class KernelAdjoint(AdjointPlan):
+    """The adjoint of a kernel for one choice of arrays with gradient.
+
+    func:      its parameters are those of the kernel, then a gradient array per number in `active`, then the caches,
+               then the logs of returned values, then the arrays of the other logs, then an array per number in
+               `finals`.
+    recording: the kernel with the caches, the logs of returned values, and the entry counts of these and of the other
+               logs, as extra parameters; None if there are none.
+    source:    `func` with calls of functions whose derivative is in closed form, for the tangent of the adjoint.
+    """
+
+    func: Func
     recording: Func | None
     source: Func
+
+    @property
+    def plan(self) -> AdjointPlan:
+        """What a launch asks of it, without its code."""
+        return AdjointPlan(self.active, self.live_in, self.caches, self.returned, self.logs, self.finals)
 
 
 def kernel_adjoint(tbr: ToBeRecorded, cached: Collection[int] = ()) -> KernelAdjoint:
@@ -102,13 +115,13 @@ def kernel_adjoint(tbr: ToBeRecorded, cached: Collection[int] = ()) -> KernelAdj
     loaded = {op.operands[0] for op in walk(func.body) if op.name == "load"}
     recorded = layout.entries or plan.arrays or tbr.returned
     return KernelAdjoint(
-        func,
         tbr.active,
         tuple(k for k, p in enumerate(func.params[: len(kernel.params)]) if p in loaded),
         layout.arrays,
         tuple(logs.returned),
         tuple(logs.layouts),
         tuple(k for k, p in enumerate(kernel.params) if p in finals),
+        func,
         recording_kernel(tbr, layout, plan, attrs) if recorded else None,
         source,
     )

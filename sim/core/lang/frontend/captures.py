@@ -26,6 +26,7 @@ from sim.core.lang.types import Composite, HostNumber, HostStruct, Type
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _ROWS = (list, tuple, dict, HostStruct)
 _BLOCKS = (set, Composite, np.ndarray)
+_CHANGING = (list, dict, HostStruct, *_BLOCKS)
 
 
 class Captures:
@@ -42,6 +43,10 @@ class Captures:
             None  # the names that have a value; None: to be collected
         )
         self._more = False  # whether there is anything else to look at
+        self._loose = False
+        """Whether a function of ours has looked into something that may change, and is not bound to it."""
+        self.foreign: int | None = None
+        """Of a kernel that was known without a trace: how many functions of ours had derivatives of users then."""
         self.live = True
         """Must `changed` be asked while no function gets another derivative?  Not if a kernel uses `sim` alone."""
 
@@ -49,9 +54,10 @@ class Captures:
     def name(self, function: Function, name: str, value: Any) -> None:
         """A name outside of a function had this value (`MISSING`: none)."""
         # what sim itself reads is never assigned twice; watching it would cost every launch
-        if own_module(function.__module__) or (
-            isinstance(value, python_types.ModuleType) and own_module(value.__name__)
-        ):
+        if own_module(function.__module__):
+            self._loose |= isinstance(value, _CHANGING) and function.scope.cell(name) is None
+            return
+        if isinstance(value, python_types.ModuleType) and own_module(value.__name__):
             return
         cell = function.scope.cell(name)
         if cell is not None:
@@ -64,6 +70,8 @@ class Captures:
     def attribute(self, function: Function, owner: Any, name: str, value: Any) -> None:
         """An attribute of an object of Python, as a function reads it, had this value."""
         if own_module(function.__module__):
+            fixed = isinstance(owner, (python_types.ModuleType, type, Type, Function, *_PLAIN))
+            self._loose |= not (fixed or function.scope.holds(owner))
             return
         if isinstance(owner, python_types.ModuleType):
             if own_module(owner.__name__):
@@ -106,15 +114,30 @@ class Captures:
         for mine, theirs in zip(self._parts(), other._parts(), strict=True):
             mine.update(theirs)
         self.rules_version = min(self.rules_version, other.rules_version)
+        self._loose |= other._loose
 
     def _parts(self) -> tuple[dict[Any, Any], ...]:
         return self._names, self._cells, self._attributes, self._contents, self._rules
+
+    @classmethod
+    def of_known(cls) -> Captures:
+        """Of a kernel that need not be traced, because it is made of functions of ours alone (`all_own`)."""
+        made = cls()
+        made.foreign = rules.foreign
+        return made
+
+    @property
+    def all_own(self) -> bool:
+        """Whether the trace has read nothing but functions of this package, of which no user has changed one, and what
+        is bound to them."""
+        read = self._loose or any(self._parts()[:-1])
+        return not (read or rules.foreign) and all(own_module(function.__module__) for function in self._rules)
 
     # -- at launches
     @property
     def watches(self) -> bool:
         """Whether there is anything that user code can change."""
-        return any(self._parts())
+        return self.foreign is not None or any(self._parts())
 
     def changed(self) -> bool:
         """Whether a name, an attribute, a container or a derivative is not what it was.
@@ -166,6 +189,8 @@ class Captures:
         version = rules.version
         if version == self.rules_version:
             return False
+        if self.foreign is not None and rules.foreign != self.foreign:
+            return True
         if any((f.adjoint, f.separator) != known for f, known in self._rules.items()):
             return True
         self.rules_version = version

@@ -36,9 +36,18 @@ def key_of(python: Callable[..., Any]) -> str:
 
 
 class _Rules:
-    """version: grows whenever a function gets another derivative in closed form."""
+    """version: grows whenever a function gets another derivative in closed form.
 
-    version = 0
+    foreign: how many functions of this package have got one from a user.
+    """
+
+    version = foreign = 0
+
+    def changed(self, function: Function, rule: Function) -> None:
+        """A function has got another derivative, or another way to tell results apart."""
+        function.traces.clear()
+        self.version += 1
+        self.foreign += own_module(function.__module__) and not own_module(rule.__module__)
 
 
 rules = _Rules()
@@ -135,8 +144,7 @@ class Function:
     def differentiate_by(self, rule: Function) -> Function:
         """Makes `rule` the derivative in closed form.  Kernels that call this function are traced anew."""
         self.adjoint = rule
-        self.traces.clear()
-        rules.version += 1
+        rules.changed(self, rule)
         return rule
 
     def separated(self, g: Callable[..., Any]) -> Function:
@@ -146,8 +154,7 @@ class Function:
         Reverse mode goes on with g's where a kernel combines them: derivatives of what is unique are limits there.
         """
         self.separator = g if isinstance(g, Function) else Function(g)
-        self.traces.clear()
-        rules.version += 1
+        rules.changed(self, self.separator)
         return self.separator
 
     @entry_point

@@ -205,6 +205,10 @@ class Scope:
         """The closure's cell of a name, or None."""
         return self._cells.get(name)
 
+    def holds(self, x: Any) -> bool:
+        """Whether an object is bound to a name of the closure."""
+        return any(self.find(name) is x for name in self._cells)
+
     def names(self) -> list[str]:
         return [*self._cells, *self._globals, *dir(builtins)]
 

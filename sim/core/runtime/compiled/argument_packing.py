@@ -103,16 +103,23 @@ def _packer(formats: tuple[str | None, ...]) -> Callable[[FlatArguments], tuple[
     return made
 
 
+def forms_of(func: Func) -> tuple[str | int, ...]:
+    """Of each parameter what `ArgumentPacking` has to know: the dimensions of an array, the format of a number."""
+    kinds = [p.type for p in func.params]
+    return tuple(
+        kind.ndim if isinstance(kind, ArrayType) else scalar_format(kind) if isinstance(kind, Scalar) else ""
+        for kind in kinds
+    )
+
+
 class ArgumentPacking:
     """How the arguments of one function become its block."""
 
-    def __init__(self, func: Func) -> None:
-        self._name = func.name
-        kinds = [p.type for p in func.params]
-        self._nothing = [(k, _nothing(kind.ndim)) for k, kind in enumerate(kinds) if isinstance(kind, ArrayType)]
+    def __init__(self, name: str, forms: tuple[str | int, ...]) -> None:
+        self._name = name
+        self._nothing = [(k, _nothing(form)) for k, form in enumerate(forms) if isinstance(form, int)]
         """Numbers of the arrays, with what stands for None there."""
-        formats = tuple(scalar_format(kind) if isinstance(kind, Scalar) else None for kind in kinds)
-        self._packed = _packer(formats)
+        self._packed = _packer(tuple(None if isinstance(form, int) else form for form in forms))
 
     def packed(self, args: FlatArguments) -> tuple[bytes, LayoutFlags]:
         """The arguments as bytes, what code may rely on of arrays.  Raises LaunchError where a number does not fit."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
@@ -12,7 +11,17 @@ from sim.core.lang.analysis.thread_locality import late_updates
 from sim.core.lang.ir.core import Func, Op, element_leaves, walk
 from sim.core.lang.memoize import compiling
 from sim.core.lang.types import ArrayType
-from sim.core.runtime.compiled.argument_packing import ArgumentPacking, LayoutFlags
+from sim.core.runtime.compiled.argument_packing import ArgumentPacking, LayoutFlags, forms_of
+from sim.core.runtime.compiled.known import (
+    Facts,
+    SourceChanged,
+    digest_of,
+    facts_of,
+    know,
+    part_of,
+    recall,
+    remember,
+)
 
 
 class CompilesKernels(Protocol):
@@ -25,21 +34,84 @@ class CompilesKernels(Protocol):
     def backend(self) -> Backend: ...
 
 
-@dataclass(eq=False)
+Code = tuple[Func, Func | None]
+"""A function, and the same with functions whose derivative is in closed form still called, where it has any."""
+
+
 class Compiled:
     """A function of the IR and its executables.
 
     source: the same with functions whose derivative is in closed form still called, where it has any.
+    key: under which its executables are known in other processes; "": under none.
     """
 
-    func: Func
-    source: Func | None = None
-    _executables: dict[tuple[object, LayoutFlags, bool, bool], Executable] = field(default_factory=dict)
+    FACTS = ("name", "names", "forms", "reads", "writes", "divisible_ops", "by_address", "bytes_per_thread", "digest")
+    """All that a launch asks of it where its executable is known."""
+
+    def __init__(self, func: Func, source: Func | None = None, key: str = "") -> None:
+        self._begin(lambda: (func, source), key)
+
+    @classmethod
+    def of_known(cls, facts: Facts, make: Callable[[], Code], key: str) -> Compiled:
+        """One whose facts are known, and whose IR is made only when somebody asks for it."""
+        made = cls.__new__(cls)
+        know(made, facts)
+        made._begin(make, key)
+        return made
+
+    def _begin(self, make: Callable[[], Code], key: str) -> None:
+        self._make, self.key = make, key
+        self._code: Code | None = None
+        self._executables: dict[tuple[object, LayoutFlags, bool, bool], Executable] = {}
+
+    def facts(self) -> Facts:
+        """What `of_known` takes."""
+        return facts_of(self, self.FACTS)
+
+    def _made(self) -> Code:
+        if self._code is None:
+            with compiling:
+                code = self._code or self._make()
+                expected = vars(self).get("digest")
+                if expected is not None and digest_of(code[0]) != expected:
+                    raise SourceChanged(
+                        f"'{self.name}' is not what it was when it was launched: files of this package have changed"
+                        " since; start again"
+                    )
+                self._code = code
+        return self._code
+
+    @property
+    def func(self) -> Func:
+        return self._made()[0]
+
+    @property
+    def source(self) -> Func | None:
+        return self._made()[1]
+
+    @cached_property
+    def digest(self) -> str:
+        """Stands for its code."""
+        return digest_of(self.func)
+
+    @cached_property
+    def name(self) -> str:
+        return self.func.name
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Of its parameters."""
+        return tuple(p.name for p in self.func.params)
+
+    @cached_property
+    def forms(self) -> tuple[str | int, ...]:
+        """Of its parameters: of an array its dimensions, else the struct format of the number."""
+        return forms_of(self.func)
 
     @cached_property
     def packing(self) -> ArgumentPacking:
         """How arguments become the block that an executable reads."""
-        return ArgumentPacking(self.func)
+        return ArgumentPacking(self.name, self.forms)
 
     @cached_property
     def reads(self) -> frozenset[int]:
@@ -95,17 +167,26 @@ class Compiled:
                 )
             found = self._executables.get((device.identity, layout_flags, check, few))
             if found is None:
-                arrays = [k for k, p in enumerate(self.func.params) if isinstance(p.type, ArrayType)]
-                flags = list(zip(arrays, layout_flags, strict=True))
-                known = {
-                    "packed": frozenset(k for k, bits in flags if bits & 1),
-                    "tight": frozenset(k for k, bits in flags if bits & 2),
-                    "narrow": {k: bits >> 2 for k, bits in flags if bits >> 2},
-                    "few": few,
-                }
-                func = Func(
-                    self.func.name, self.func.body, self.func.span, self.func.dims, {**self.func.attrs, **known}
-                )
-                found = device.backend.compile(func, check)
+                about = device.backend.kept_as if self.key else ""
+                key = part_of(self.key, about, layout_flags, check, few) if about else ""
+                record = recall(key)
+                found = None if record is None else device.backend.again(record)
+                if found is None:
+                    found = device.backend.compile(self._for(layout_flags, few), check)
+                    if key:
+                        remember(key, found.record)
                 self._executables[device.identity, layout_flags, check, few] = found
             return found
+
+    def _for(self, layout_flags: LayoutFlags, few: bool) -> Func:
+        """The function with what is known of the arrays of a launch."""
+        func = self.func
+        arrays = [k for k, p in enumerate(func.params) if isinstance(p.type, ArrayType)]
+        flags = list(zip(arrays, layout_flags, strict=True))
+        known = {
+            "packed": frozenset(k for k, bits in flags if bits & 1),
+            "tight": frozenset(k for k, bits in flags if bits & 2),
+            "narrow": {k: bits >> 2 for k, bits in flags if bits >> 2},
+            "few": few,
+        }
+        return Func(func.name, func.body, func.span, func.dims, {**func.attrs, **known})

@@ -22,6 +22,7 @@ from sim.core.lang.ir.store_forwarding import alias_groups
 from sim.core.lang.types import ArrayType
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.compiled.compiled import Compiled
+from sim.core.runtime.compiled.known import known, part_of
 from sim.core.runtime.launch.adjoints import Differentiated
 from sim.core.runtime.launch.aliases import Aliases
 from sim.core.runtime.launch.calls import Call, thread_count
@@ -119,19 +120,26 @@ def refuse_races(call: Call, active: frozenset[int], aliases: Aliases, made: Dif
     other content of the arrays later is not.
     """
     if made.race_check is None:
-        made.race_check = _check_of(call.spec, active, aliases, made.tbr)
+        made.race_check = _check_of(call.spec, active, aliases, made)
     made.race_check.refuse(call)
 
 
-def _check_of(spec: Specialisation, active: frozenset[int], aliases: Aliases, tbr: ToBeRecorded) -> _Checks | _NoCheck:
+def _check_of(
+    spec: Specialisation, active: frozenset[int], aliases: Aliases, made: Differentiated
+) -> _Checks | _NoCheck:
     if spec.kernel.race_free:
         return _NoCheck()
-    refuse_shared_gradients(tbr.kernel, tbr.groups)
-    watched = potential_races(spec.func, alias_groups(spec.func, aliases), tbr)
+    watched = known(part_of(made.key, "races"), lambda: _watched(spec, aliases, made.tbr))
     if not watched:
         return _NoCheck()
     addresses = address_check(spec.func, watched, active)
     return _Checks(None if addresses is None else _compiled(addresses), spec.func, watched, active)
+
+
+def _watched(spec: Specialisation, aliases: Aliases, tbr: ToBeRecorded) -> frozenset[int]:
+    """Numbers of the arrays in which threads may meet."""
+    refuse_shared_gradients(tbr.kernel, tbr.groups)
+    return potential_races(spec.func, alias_groups(spec.func, aliases), tbr)
 
 
 def _content(buffer: Buffer) -> tuple[object, ...]:

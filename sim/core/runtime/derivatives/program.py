@@ -107,14 +107,13 @@ def program_of_call(call: Call, n_inputs: int | None = None) -> Program:
     copies = Copies(False)
     args = [copies.of(a) for a in call.args]
     mine = Call(call.spec, call.dims, args, call.device)
-    params = call.spec.func.params
-    signature = call.spec.func.attrs["signature"]
+    names, signature = call.spec.names, call.spec.signature
     position = {
         first: place
         for place, (_, kind, first, _) in enumerate(signature)
         if isinstance(kind, (ArrayType, IndexedReference, Reference))
     }
-    number: dict[int, Number] = {k: position.get(k, p.name) for k, p in enumerate(params)}
+    number: dict[int, Number] = {k: position.get(k, name) for k, name in enumerate(names)}
     read = [k for k in sorted(call.spec.reads) if plain_float(args[k])]
     written = [k for k in sorted(call.spec.writes) if plain_float(args[k])]
 
@@ -124,11 +123,11 @@ def program_of_call(call: Call, n_inputs: int | None = None) -> Program:
             recorder.launch(mine)
         else:
             mine.run()
-        return [(params[k].name, args[k]) for k in written]
+        return [(names[k], args[k]) for k in written]
 
     shift = 0 if n_inputs is None else n_inputs
     numbers = [n if isinstance(n, str) else n - shift for n in (number[k] for k in written)]
-    made = Program([(number[k], args[k]) for k in read], {number[k]: params[k].name for k in read}, execute, numbers)
+    made = Program([(number[k], args[k]) for k in read], {number[k]: names[k] for k in read}, execute, numbers)
     made.keep(copies.buffers)
     return made
 

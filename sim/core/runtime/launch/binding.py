@@ -155,7 +155,7 @@ def unset(kernel: Kernel, device: DeviceLike) -> Call:
     kinds = [p.type for p in kernel.parameters if p.type is not None]
     args = [k(*(0,) * len(k.leaves)) if isinstance(k, Homogeneous) else unset_value(k) for k in kinds]
     spec, flat = _bind_slowly(kernel, args, len(args))
-    return Call(spec, (0,) * spec.forward.func.dims, [*flat, *(None,) * len(spec.hidden)], get_device(device))
+    return Call(spec, (0,) * spec.dims, [*flat, *(None,) * len(spec.hidden)], get_device(device))
 
 
 def _common_device(kernel: Kernel, flat: FlatArguments, target: Device, named: bool) -> Device:
@@ -208,6 +208,8 @@ def check_missing(spec: Specialisation, flat: FlatArguments) -> None:
 
     Under a condition a kernel may name it; with `set_check_bounds(True)` using it there is an error with its line.
     """
+    if not any(flat[k] is None for k in spec.always_used):
+        return
     missing = {p: p.name for p, value in zip(spec.func.params, flat, strict=False) if value is None}
     for op in spec.forward.func.body.ops:
         if op.row.memory and op.operands[0] in missing:

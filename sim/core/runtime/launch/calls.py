@@ -77,7 +77,7 @@ def run(compiled: Compiled, device: Device, dims: tuple[int, ...], args: FlatArg
     address = address_of_block(block)
     if open_profiles:
         nbytes = n * compiled.bytes_per_thread
-        timed(compiled.func.name, nbytes, partial(_run_to_its_end, device, compiled, executable, address, n))
+        timed(compiled.name, nbytes, partial(_run_to_its_end, device, compiled, executable, address, n))
     else:
         device.run(executable, address, n, compiled)
     if fault is not None:
@@ -116,7 +116,7 @@ def _capture(
         graph.call(again, keep)
     elif address is not None:
         nbytes = n * compiled.bytes_per_thread
-        graph.row(address, address_of_block(block), n, grain_of(compiled), keep, compiled.func.name, nbytes)
+        graph.row(address, address_of_block(block), n, grain_of(compiled), keep, compiled.name, nbytes)
     elif not getattr(executable, "waits", True):
         graph.on_device(device, go, keep)
     else:
@@ -169,7 +169,7 @@ class Call:
         spec, given = self.spec, self._checked(gradients)
         made = spec.differentiated(frozenset(given), spec.aliases(self.args))
         pair = made.adjoint(frozenset())
-        self._refuse_overwritten({*made.tbr.must_cache, *made.tbr.replayed, *made.tbr.returning, *pair.plan.finals})
+        self._refuse_overwritten({*made.must_cache, *made.replayed, *made.returning, *pair.plan.finals})
         recorder = recording.current()
         if recorder is not None:
             recorder.adjoint_launch(self, given)
@@ -191,13 +191,13 @@ class Call:
             if g is None or g.shape != self.args[k].shape:
                 found = "none" if g is None else f"one of shape {g.shape}"
                 raise LaunchError(
-                    f"adjoint launch of kernel '{spec.kernel.name}': '{spec.func.params[k].name}' needs a gradient"
+                    f"adjoint launch of kernel '{spec.kernel.name}': '{spec.names[k]}' needs a gradient"
                     f" array of its shape, there is {found}; make the array with requires_grad=True, or set one with"
                     " adjoint=True"
                 )
             given[k] = g
         if not any(k in given for k in spec.writes):
-            written = ", ".join(f"'{spec.func.params[k].name}'" for k in sorted(spec.writes)) or "nothing"
+            written = ", ".join(f"'{spec.names[k]}'" for k in sorted(spec.writes)) or "nothing"
             raise LaunchError(
                 f"adjoint launch of kernel '{spec.kernel.name}': it writes {written}, and no gradient of that to start"
                 " from is given; make it with requires_grad=True, or pass adj_outputs"
@@ -207,7 +207,7 @@ class Call:
     def _refuse_overwritten(self, numbers: Collection[int]) -> None:
         """Only a tape can save what the kernel overwrites before its adjoint needs it."""
         if numbers:
-            names = ", ".join(f"'{self.spec.func.params[k].name}'" for k in sorted(numbers))
+            names = ", ".join(f"'{self.spec.names[k]}'" for k in sorted(numbers))
             raise LaunchError(
                 f"kernel '{self.spec.kernel.name}' overwrites values of {names} that its own adjoint needs; "
                 "it cannot be launched in adjoint form by itself: record it on a Tape"

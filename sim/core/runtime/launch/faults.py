@@ -21,7 +21,7 @@ def raise_fault(compiled: Compiled, executable: Executable, fault: np.ndarray, d
     thread = thread[0] if len(thread) == 1 else thread
     where = f"{site.span}: " if site.span else ""
     if site.derivative:
-        raise GradientError(f"{site.text} (in thread {thread} of '{compiled.func.name}')", site.span)
+        raise GradientError(f"{site.text} (in thread {thread} of '{compiled.name}')", site.span)
     if fault[1] == ASSERT_FAILED:
         what = f"assertion failed{': ' + site.text if site.text else ''}"
     else:
@@ -30,4 +30,4 @@ def raise_fault(compiled: Compiled, executable: Executable, fault: np.ndarray, d
             f"'{site.text}' (length {bound})" if site.text else f"0 .. {bound - 1}"
         )
     excerpt = f"\n{site.span.excerpt()}" if site.span and site.span.text else ""
-    raise KernelFault(f"{where}{what}, in thread {thread} of kernel '{compiled.func.name}'{excerpt}")
+    raise KernelFault(f"{where}{what}, in thread {thread} of kernel '{compiled.name}'{excerpt}")

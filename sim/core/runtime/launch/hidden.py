@@ -22,7 +22,7 @@ def hidden_arguments(spec: Specialisation, args: FlatArguments) -> Sequence[Any]
         if number and getattr(target, "handle_kind", None) is not kind:
             what = f"that of a {type(target).__name__}" if target is not None else "no id of anything that lives"
             raise LaunchError(
-                f"'{spec.func.params[source].name}' of kernel '{spec.kernel.name}' is {number}, {what}; expected the"
+                f"'{spec.names[source]}' of kernel '{spec.kernel.name}' is {number}, {what}; expected the"
                 f" `id` of a {kind.name}, which you keep as long as you launch with it"
             )
         nothing = None if isinstance(kind.parts[part], ArrayType) else 0
@@ -33,7 +33,7 @@ def hidden_arguments(spec: Specialisation, args: FlatArguments) -> Sequence[Any]
 def refuse_gradients_by_address(spec: Specialisation) -> None:
     """Raises GradientError where a recorded kernel loads handles, and an object of that kind has arrays with a
     gradient: what is read by address has no derivative."""
-    kinds: tuple[HandleKind, ...] = spec.source.attrs["by_address"]
+    kinds: tuple[HandleKind, ...] = spec.by_address
     for kind in kinds:
         for target in all_structures():
             if getattr(target, "handle_kind", None) is kind and any(a.requires_grad for a in target.memory):

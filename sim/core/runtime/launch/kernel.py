@@ -7,12 +7,12 @@ import copy
 import typing
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
 from sim.core.backends.base import LANES
+from sim.core.backends.cache import cache_key
 from sim.core.lang.analysis.activity import reached_arrays
 from sim.core.lang.autodiff.to_be_recorded import to_be_recorded
 from sim.core.lang.errors import KernelError, NotSupportedError, entry_point
@@ -20,7 +20,7 @@ from sim.core.lang.frontend.captures import Captures, assigned_once, in_closure,
 from sim.core.lang.frontend.function import Function, key_of, local_annotations
 from sim.core.lang.frontend.source import KernelParameter, annotated_type, caller_locals
 from sim.core.lang.frontend.tracer import trace_kernel
-from sim.core.lang.frontend.tracing.hidden import HiddenParameter
+from sim.core.lang.frontend.tracing.hidden import HandleKind, HiddenParameter
 from sim.core.lang.ir.core import Func, Value, walk
 from sim.core.lang.ir.dce import dce
 from sim.core.lang.ir.inline import inline
@@ -32,6 +32,8 @@ from sim.core.lang.references import Reference, StructOfReferences
 from sim.core.lang.types import ArrayType, Scalar, Struct, Type, float32, uint64
 from sim.core.runtime.compiled.argument_packing import FlatArguments, LaunchError, layout_flags_of
 from sim.core.runtime.compiled.compiled import Compiled
+from sim.core.runtime.compiled.identity import identity
+from sim.core.runtime.compiled.known import facts_of, has_effects_by_rule, know, known, part_of, recall, remember
 from sim.core.runtime.devices.device import Device
 from sim.core.runtime.launch.adjoints import Differentiated
 from sim.core.runtime.launch.aliases import Aliases, overlaps
@@ -43,41 +45,76 @@ VARIANTS = 8
 switches on and off, and tracing takes milliseconds."""
 
 
-@dataclass(eq=False)
 class Specialisation:
     """A kernel for one choice of argument types: its IR, and on demand its adjoints.
 
     captures: what it has read of Python; once that has `changed`, launches take another one, and tapes keep the one
         that they recorded.
-    source: functions with a derivative in closed form are still calls, so that the adjoint uses that derivative.
+    key: under which it is known in other processes; "": under none.
     """
 
-    kernel: Kernel
-    types: tuple[Type, ...]
-    source: Func
-    forward: Compiled
-    captures: Captures
-    reads: frozenset[int] = field(init=False)  # numbers of the array parameters that are read
-    writes: frozenset[int] = field(init=False)  # of those that are written
-    written: tuple[int, ...] = field(init=False)  # the same in order
-    arrays: tuple[int, ...] = field(init=False)  # of all array parameters
-    dims: int = field(init=False)  # of its launches
-    hidden: tuple[HiddenParameter, ...] = field(init=False)  # parameters that callers do not see, behind all others
-    _reals: tuple[int, ...] = field(init=False)  # of those whose elements can have a gradient
-    _differentiated: dict[tuple[frozenset[int], Aliases], Differentiated] = field(default_factory=dict)
-    _reached: dict[frozenset[int], frozenset[int]] = field(default_factory=dict)
+    FACTS = ("arrays", "dims", "layout", "hidden", "by_address", "peeks", "addresses", "loads_addresses", "always_used")
+    """All that launches ask of it beside what they ask of `forward`."""
 
-    def __post_init__(self) -> None:
-        kinds = {k: p.type for k, p in enumerate(self.func.params) if isinstance(p.type, ArrayType)}
-        self.arrays = tuple(kinds)
-        self.dims, self.hidden = self.forward.func.dims, self.source.attrs["hidden"]
-        self.reads, self.writes = self.forward.reads, self.forward.writes
+    def __init__(self, kernel: Kernel, types: tuple[Type, ...], forward: Compiled, captures: Captures) -> None:
+        self.kernel, self.types, self.forward, self.captures = kernel, types, forward, captures
+        self.reads, self.writes, self.key = forward.reads, forward.writes, forward.key
         self.written = tuple(sorted(self.writes))
-        self._reals = tuple(k for k, kind in kinds.items() if kind.dtype is not None and differentiable(kind.dtype))
+        self._differentiated: dict[tuple[frozenset[int], Aliases], Differentiated] = {}
+        self._reached: dict[frozenset[int], frozenset[int]] = {}
 
     @property
     def func(self) -> Func:
         return self.forward.func
+
+    @property
+    def source(self) -> Func:
+        """Functions with a derivative in closed form are still calls, so that the adjoint uses that derivative."""
+        return self.forward.source or self.forward.func
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of its parameters, that of a struct with one for each leaf."""
+        return self.forward.names
+
+    @cached_property
+    def dims(self) -> int:
+        """Of its launches."""
+        return self.func.dims
+
+    @cached_property
+    def layout(self) -> tuple[tuple[str, int, int], ...]:
+        """Of each argument its name, the number of its first parameter, and how many it has."""
+        return tuple((name, first, count) for name, _, first, count in self.source.attrs["signature"])
+
+    @cached_property
+    def signature(self) -> list[tuple[str, Type, int, int]]:
+        """The same with the types, behind the names."""
+        return [(name, kind, first, n) for (name, first, n), kind in zip(self.layout, self.types, strict=True)]
+
+    @cached_property
+    def hidden(self) -> tuple[HiddenParameter, ...]:
+        """Parameters that callers do not see, behind all others."""
+        found: tuple[HiddenParameter, ...] = self.source.attrs["hidden"]
+        return found
+
+    @cached_property
+    def by_address(self) -> tuple[HandleKind, ...]:
+        """Kinds of objects that it knows by an address of the run."""
+        found: tuple[HandleKind, ...] = self.source.attrs["by_address"]
+        return found
+
+    @cached_property
+    def arrays(self) -> tuple[tuple[int, bool], ...]:
+        """Numbers of the array parameters; whether the elements of each can have a gradient."""
+        kinds = ((k, p.type) for k, p in enumerate(self.func.params) if isinstance(p.type, ArrayType))
+        return tuple((k, kind.dtype is not None and differentiable(kind.dtype)) for k, kind in kinds)
+
+    @cached_property
+    def always_used(self) -> frozenset[int]:
+        """Numbers of the array parameters of which every thread reads or writes elements."""
+        number = {p: k for k, p in enumerate(self.func.params)}
+        return frozenset(number[op.operands[0]] for op in self.func.body.ops if op.row.memory)
 
     @cached_property
     def peeks(self) -> bool:
@@ -95,6 +132,10 @@ class Specialisation:
         """Whether addresses of structures may come from its arrays."""
         return any(op.row.loads and any(r.type is uint64 for r in op.results) for op in walk(self.func.body))
 
+    @cached_property
+    def _reals(self) -> tuple[int, ...]:
+        return tuple(k for k, real in self.arrays if real)
+
     def reals(self, args: FlatArguments) -> tuple[int, ...]:
         """Numbers of the arguments that are arrays which can have a gradient."""
         return tuple([k for k in self._reals if args[k] is not None])
@@ -106,7 +147,7 @@ class Specialisation:
     def aliases(self, args: FlatArguments) -> Aliases:
         """Groups of array arguments that overlap in memory, one of them written."""
         given, buffers = [], set()
-        for k in self.arrays:
+        for k, _ in self.arrays:
             a = args[k]
             if a is not None:
                 given.append(k)
@@ -120,7 +161,10 @@ class Specialisation:
             with compiling:
                 found = self._differentiated.get((active, aliases))
                 if found is None:
-                    found = Differentiated(to_be_recorded(self.source, active, aliases), self.writes.union(*aliases))
+                    key = part_of(self.key, "differentiated", sorted(active), list(map(sorted, aliases)))
+                    found = Differentiated(
+                        lambda: to_be_recorded(self.source, active, aliases), self.writes.union(*aliases), key
+                    )
                     self._differentiated[active, aliases] = found
         return found
 
@@ -128,11 +172,13 @@ class Specialisation:
         """Numbers of the arrays that are written with values that depend on the arrays `sources`, in this launch."""
         found = self._reached.get(sources)
         if found is None:
-            params, number = self.func.params, {p: k for k, p in enumerate(self.func.params)}
-            arrays = reached_arrays(self.func, {params[k] for k in sources})
-            found = frozenset(number[array] for array in arrays)
+            found = known(part_of(self.key, "reached", sorted(sources)), lambda: self._reached_from(sources))
             self._reached[sources] = found
         return found
+
+    def _reached_from(self, sources: frozenset[int]) -> frozenset[int]:
+        params, number = self.func.params, {p: k for k, p in enumerate(self.func.params)}
+        return frozenset(number[array] for array in reached_arrays(self.func, {params[k] for k in sources}))
 
 
 def number_of_base(address: Value, func: Func) -> int | None:
@@ -269,8 +315,8 @@ class Kernel:
 
     def unload(self) -> None:
         """Forgets what was traced and compiled; tapes and graphs keep what they have recorded."""
-        for known in (self.specialisations, self._earlier, self.bindings):
-            known.clear()
+        for traced in (self.specialisations, self._earlier, self.bindings):
+            traced.clear()
         for made in (*self._overloads.values(), *self._of_dims.values()):
             made.unload()
 
@@ -292,21 +338,39 @@ class Kernel:
 
     def _trace(self, types: tuple[Type, ...], earlier: list[Specialisation]) -> Specialisation:
         """A new specialisation; or one of the `earlier` ones, where what has changed makes no difference."""
+        parts = identity(
+            self.function, types, self.name, self.real.name, self._dims, sorted(self.exclusive), self.sparse
+        )
+        key = cache_key(*parts) if parts is not None else ""
+        facts = recall(key)
+        if facts is not None:
+            forward = Compiled.of_known(facts[0], lambda: self._traced(types), key)
+            made = Specialisation(self, types, forward, Captures.of_known())
+            know(made, facts[1])
+            return made
+        func, source = self._traced(types)
+        # What has changed may make no difference: the same code keeps the same specialisation, and what was compiled.
+        if earlier:
+            text, ops = to_text(source), list(walk(source.body))
+        for other in earlier:
+            if to_text(other.source) == text and same_calls(list(walk(other.source.body)), ops):
+                other.captures = source.captures
+                return other
+        keeps = source.captures.all_own and not has_effects_by_rule(source)
+        made = Specialisation(self, types, Compiled(func, source, key if keeps else ""), source.captures)
+        if made.key and not made.hidden and not made.by_address:
+            remember(key, (made.forward.facts(), facts_of(made, made.FACTS)))
+        earlier.insert(0, made)
+        del earlier[VARIANTS:]
+        return made
+
+    def _traced(self, types: tuple[Type, ...]) -> tuple[Func, Func]:
+        """The kernel for these types, verified, and with functions whose derivative is in closed form as calls."""
         source = assume_disjoint(
             dce(trace_kernel(self.function, types, self.name, self.real, self._dims)), self.exclusive
         )
         source.attrs["sparse"] = self.sparse
-        # What has changed may make no difference: the same code keeps the same specialisation, and what was compiled.
-        text, ops = to_text(source), list(walk(source.body))
-        for known in earlier:
-            if to_text(known.source) == text and same_calls(list(walk(known.source.body)), ops):
-                known.captures = source.captures
-                return known
-        func = verify(settle_updates(dce(inline(source))))
-        made = Specialisation(self, types, source, Compiled(func, source), source.captures)
-        earlier.insert(0, made)
-        del earlier[VARIANTS:]
-        return made
+        return verify(settle_updates(dce(inline(source)))), source
 
     @entry_point
     def __call__(self, *args: Any, **named: Any) -> Any:

@@ -111,7 +111,7 @@ def check_gradient(kernel: Kernel, name: str, kind: Type, value: Argument, given
 
 def named_gradients(call: Call, args: Sequence[Argument], named: Sequence[Argument]) -> dict[int, array]:
     """The gradient arrays that are given, by flat parameter number."""
-    signature = call.spec.func.attrs["signature"]
+    signature = call.spec.signature
     return {
         first: check_gradient(call.spec.kernel, name, kind, value, given)
         for (name, kind, first, _), value, given in zip(signature, args, named, strict=True)
@@ -272,7 +272,7 @@ class Launch:
 
         A gradient array that was named stays, whatever the argument.
         """
-        signature = self._call.spec.func.attrs["signature"]
+        signature = self._call.spec.signature
         if not 0 <= index < len(signature):
             raise LaunchError(f"kernel '{self.kernel.name}' has {len(signature)} arguments; there is no index {index}")
         name, kind, first, count = signature[index]
@@ -309,7 +309,7 @@ class Launch:
         for index, (value, fields) in tuple(self._structs.items()):
             if fields is not None and all(map(operator.is_, fields, vars(value).values())):
                 continue
-            name, kind, first, count = self._call.spec.func.attrs["signature"][index]
+            name, kind, first, count = self._call.spec.signature[index]
             flat = flatten_argument(kind, value, f"'{name}' of kernel '{self.kernel.name}'")
             if not all(map(_same, flat, self._call.args[first : first + count])):
                 self.set_param_at_index(index, value)
@@ -318,7 +318,7 @@ class Launch:
     @entry_point
     def set_param_by_name(self, name: str, value: Any, adjoint: bool = False) -> None:
         """Change an argument by its name in the kernel."""
-        names = [entry[0] for entry in self._call.spec.func.attrs["signature"]]
+        names = [entry[0] for entry in self._call.spec.signature]
         if name not in names:
             raise LaunchError(f"kernel '{self.kernel.name}' has no argument '{name}'; it has {', '.join(names)}")
         self.set_param_at_index(names.index(name), value, adjoint)

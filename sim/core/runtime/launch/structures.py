@@ -50,7 +50,7 @@ def check_addresses(spec: Specialisation, args: FlatArguments, device: Device) -
         if structure is None or structure.device is not device:
             lies = "no id, or that of one that is gone" if structure is None else f"one on {structure.device}"
             raise LaunchError(
-                f"'{spec.func.params[k].name}' of kernel '{spec.kernel.name}' is {int(args[k])}, which is {lies};"
+                f"'{spec.names[k]}' of kernel '{spec.kernel.name}' is {int(args[k])}, which is {lies};"
                 f" expected the `id` of a HashGrid or Bvh on {device}, which you keep as long as you launch with it"
             )
 

@@ -122,13 +122,11 @@ class Detached:
         if self.by_buffer:
             sources = [k for k in sorted(spec.reads) if isinstance(args[k], array) and args[k].buffer in self.by_buffer]
             reached = spec.reached(frozenset(sources))
-            reader = f"launch of '{spec.kernel.name}'" + (
-                f" (as '{spec.func.params[sources[0]].name}')" if sources else ""
-            )
+            reader = f"launch of '{spec.kernel.name}'" + (f" (as '{spec.names[sources[0]]}')" if sources else "")
             found = self.refuse([args[k] for k in sources], reader, bool(reached & active))
             if found is not None:
                 for k in (k for k in reached - active if args[k] is not None):
                     self.add(args[k], found)
         for k in (k for k in detached if args[k] is not None):
-            written_as = f"'{spec.func.params[k].name}' of kernel '{spec.kernel.name}'"
+            written_as = f"'{spec.names[k]}' of kernel '{spec.kernel.name}'"
             self.add(args[k], Detachment.without_gradient(args[k], written_as))

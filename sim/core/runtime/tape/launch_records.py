@@ -63,7 +63,7 @@ class LaunchRecord:
         active = call.spec.active(call.args)
         if active != plan.active:
             changed = set(active).symmetric_difference(plan.active)
-            raise activity_changed(f"'{call.spec.func.params[min(changed)].name}'", self)
+            raise activity_changed(f"'{call.spec.names[min(changed)]}'", self)
         args = list(call.args)
         for k, live_in in self.live_ins.items():
             args[k] = _where(args[k], live_in)
@@ -170,7 +170,7 @@ def adjoint_of(call: Call, made: Differentiated) -> AdjointPair:
     if not made.candidates:
         return made.adjoint(made.candidates)
     spans = (extent_of(call.args[k]) for k in made.candidates if call.args[k] is not None)
-    cached = made.tbr.bytes_per_thread(made.candidates) * thread_count(call.dims)
+    cached = made.cached_bytes * thread_count(call.dims)
     return made.adjoint(made.candidates if cached < sum(high - low for low, high in spans) else frozenset())
 
 
@@ -180,7 +180,7 @@ def live_ins_of(
     """What of its arguments the adjoint loads, by number, as it is before the launch."""
     before = _live_in_at(call, pair.plan.live_in, live_ins)
     for group in aliases:
-        if group & made.tbr.replayed:  # the adjoint writes to the snapshot: arrays that overlap need the same one
+        if group & made.replayed:  # the adjoint writes to the snapshot: arrays that overlap need the same one
             live_ins.join([before[k] for k in pair.plan.live_in if k in group and k in before])
     return before
 
@@ -206,8 +206,8 @@ def run_recorded(call: Call, pair: AdjointPair, before: dict[int, LiveIn], live_
 
 def _live_in_at(call: Call, numbers: Sequence[int], live_ins: LiveIns) -> dict[int, LiveIn]:
     """The present content of some arguments, of those that are not None, is live-in."""
-    reader, params = f"launch of '{call.spec.kernel.name}'", call.spec.func.params
-    return {k: live_ins.add(call.args[k], reader, params[k].name) for k in numbers if call.args[k] is not None}
+    reader, names = f"launch of '{call.spec.kernel.name}'", call.spec.names
+    return {k: live_ins.add(call.args[k], reader, names[k]) for k in numbers if call.args[k] is not None}
 
 
 def _run_caching(

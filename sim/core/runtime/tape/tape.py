@@ -139,8 +139,8 @@ class Tape:
             self._run_detached(call, active)
             return
         made = spec.differentiated(active, aliases) if active else None
-        if self._detached.by_buffer or (made is not None and made.tbr.detached):
-            self._detached.before_launch(call, active, made.tbr.detached if made is not None else frozenset())
+        if self._detached.by_buffer or (made is not None and made.detached):
+            self._detached.before_launch(call, active, made.detached if made is not None else frozenset())
         if made is None:  # it has nothing to do with gradients
             call.run()
             return
@@ -159,8 +159,8 @@ class Tape:
             if shared:
                 self._foreign.look(args[k] for k in active if k in spec.writes)
             self.records.append(record)
-            if made.tbr.detached:
-                self._detached.after_launch(record, made.tbr.detached)
+            if made.detached:
+                self._detached.after_launch(record, made.detached)
         except BaseException:
             self.broke_off((args[k] for k in spec.written if args[k] is not None), f"launch of '{spec.kernel.name}'")
             raise
@@ -189,7 +189,7 @@ class Tape:
                     f"{name} writes an array that requires a gradient, on an open tape: it cannot be differentiated",
                     hint="launch it outside of the tape",
                 )
-            written_as = f"the gradient of '{call.spec.func.params[k].name}' in the {name}"
+            written_as = f"the gradient of '{call.spec.names[k]}' in the {name}"
             self._detached.add(g, Detachment.without_gradient(g, written_as))
 
     def gradients_change(self, gradients: Mapping[array, array]) -> None:

@@ -153,6 +153,7 @@ def trace_effects(syntax: Syntax, function: Function, arg_types: Arguments, real
     yield per leaf; `attrs["result"]` is the type of the result, a tuple of types, or None.  `real`: what `float` means.
     """
     t = Context(syntax, real)
+    t.captures.rule(function)
     frame = Frame(function, None, (function, *map(str, arg_types)))
     t.frames.append(frame)
     names = [p.name for p in function.parameters(real)]

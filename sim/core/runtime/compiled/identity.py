@@ -1,0 +1,167 @@
+"""What a kernel of our own is, as a key under which it is known in the next process too.
+
+A trace of a kernel is decided by the sources of this package, all of them (`sources`), by the types of its arguments,
+and by what the closures hold that it is made of: numbers, types, functions, and objects of ours with such attributes.
+Names of modules need no look: nothing there is assigned twice.  What is anything else, above all a function of the
+user, has no key here, and is traced in every process: it may have changed, and what it reads too.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import os
+import sys
+import time
+import types as python_types
+from collections.abc import Sequence
+from enum import Enum
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sim.core.lang.errors import KernelError
+from sim.core.lang.frontend.function import Function, rules
+from sim.core.lang.frontend.source import own_module
+from sim.core.lang.frontend.tracing.registry import Builtin
+from sim.core.lang.memoize import memoize
+from sim.core.lang.types import ArrayType, Homogeneous, Scalar, Struct, Type, float32, float64
+
+_PACKAGE = Path(__file__).parents[3]
+_PLAIN = (bool, int, float, complex, str, bytes, range, type(None), type(Ellipsis))
+
+
+@memoize
+def sources() -> str | None:
+    """A digest of the sources of this package, of Python and NumPy; None where what runs may be something else."""
+    began = time.time_ns() - time.process_time_ns()  # no later than this process did
+    digest = sha256(f"{sys.version} {np.__version__}".encode())
+    count = 0
+    for folder, inner, files in os.walk(_PACKAGE):
+        inner.sort()
+        for path in (os.path.join(folder, file) for file in sorted(files) if file.endswith(".py")):
+            try:
+                stat, text = os.stat(path), Path(path).read_bytes()
+            except OSError:
+                return None
+            if max(stat.st_mtime_ns, stat.st_ctime_ns) >= began:  # what was imported may have been another text
+                return None
+            digest.update(f"{os.path.relpath(path, _PACKAGE)} {len(text)}\n".encode() + text)
+            count += 1
+    return digest.hexdigest() if count else None
+
+
+class _Unknown(Exception):
+    """Something that has no key: nobody can tell whether it is the same in another process."""
+
+
+def identity(function: Function, types: Sequence[Type], *settings: object) -> tuple[str, ...] | None:
+    """The parts of a key of a kernel for types of arguments; None where it has none.
+
+    settings: what else decides what is compiled, numbers and texts and rows of these.
+    """
+    about = sources() if own_module(function.__module__) and not rules.foreign else None
+    if about is None:
+        return None
+    found = _Parts()
+    try:
+        found.add([function, list(types), list(settings)])
+    except (_Unknown, KernelError):
+        return None
+    return (about, *found.parts)
+
+
+class _Parts:
+    """A key in the making; what is met again stands there by its number."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self._met: dict[int, tuple[int, object]] = {}
+
+    def add(self, x: Any) -> None:
+        """What `x` is."""
+        if type(x) in _PLAIN:
+            self._say(type(x).__name__, repr(x))
+        elif isinstance(x, (Scalar, Homogeneous)):
+            self._say("type", x.name)
+        elif isinstance(x, python_types.ModuleType):
+            self._named("module", x.__name__, own_module(x.__name__))
+        elif isinstance(x, (type, python_types.BuiltinFunctionType)):
+            home = x.__module__ or ""
+            known = home in (builtins.__name__, "math", "typing") or own_module(home)
+            self._named("name", f"{home}.{x.__qualname__}", known and "<" not in x.__qualname__)
+        elif id(x) in self._met:
+            self._say("again", str(self._met[id(x)][0]))
+        else:
+            self._met[id(x)] = len(self._met), x
+            self._add_object(x)
+
+    def _add_object(self, x: Any) -> None:
+        if isinstance(x, (tuple, list)):
+            self._rows(type(x).__name__, x)
+        elif isinstance(x, (set, frozenset)):
+            self._rows("set", sorted(x, key=repr))
+            if not all(type(item) in _PLAIN for item in x):
+                raise _Unknown
+        elif isinstance(x, (dict, python_types.MappingProxyType)):
+            self._rows("dict", [part for item in x.items() for part in item])
+        elif isinstance(x, (np.ndarray, np.generic)) and x.dtype.hasobject is False:
+            self._rows("array", [str(x.dtype), x.shape, x.tobytes()])
+        elif isinstance(x, Struct):
+            self._rows("struct", [x.name, x.fields])
+        elif type(x) is ArrayType:
+            self._rows("array type", [x.dtype, x.ndim])
+        elif isinstance(x, Function):
+            self._function(x)
+        elif isinstance(x, Builtin):
+            self._rows("builtin", [x.name, x.lazy, x.handler])
+        elif isinstance(x, python_types.FunctionType):
+            self._python(x)
+        elif isinstance(x, python_types.MethodType):
+            self._rows("method", [x.__self__, x.__func__])
+        elif isinstance(x, functools.partial):
+            self._rows("partial", [x.func, x.args, x.keywords])
+        elif isinstance(x, Enum):
+            self._rows("member", [type(x), x.name])
+        elif own_module(type(x).__module__) and not isinstance(x, Type) and hasattr(x, "__dict__"):
+            self._rows("object", [type(x), {key: value for key, value in vars(x).items() if key != "__doc__"}])
+        else:
+            raise _Unknown
+
+    def _function(self, x: Function) -> None:
+        """A function of the language: beside that of Python its types and its derivatives."""
+        self._rows("function", [type(x), x.name, x.python, x.earlier, x.adjoint, x.separator, x.outputs])
+        self._rows("other names", [x.synonyms, x.takes, {f"{at}": value for at, value in x.statics.items()}])
+        for real in (float32, float64):  # what `float` means is not known here
+            for p in x.parameters(real):
+                self._rows(p.name, [p.type, p.required or p.default, p.by_reference])
+            self.add(x.annotated_result(real))
+
+    def _python(self, x: python_types.FunctionType) -> None:
+        """A function of Python: where it stands in our sources, and what is bound to it."""
+        code = x.__code__
+        if not own_module(x.__module__) or not code.co_filename.startswith(str(_PACKAGE) + os.sep):
+            raise _Unknown
+        self._rows("python", [x.__module__, x.__qualname__, code.co_firstlineno, code.co_name])
+        if code.co_name == "<lambda>":  # several may stand in a line
+            self._rows("code", [code.co_code, code.co_names, tuple(c for c in code.co_consts if type(c) in _PLAIN)])
+        try:
+            cells = [cell.cell_contents for cell in x.__closure__ or ()]
+        except ValueError:  # not assigned yet
+            raise _Unknown from None
+        self._rows("bound", [code.co_freevars, cells, x.__defaults__, x.__kwdefaults__])
+
+    def _rows(self, kind: str, items: Sequence[Any]) -> None:
+        self._say(kind, str(len(items)))
+        for item in items:
+            self.add(item)
+
+    def _named(self, kind: str, name: str, known: bool) -> None:
+        if not known:
+            raise _Unknown
+        self._say(kind, name)
+
+    def _say(self, kind: str, what: str) -> None:
+        self.parts.append(f"{kind} {what}")
