@@ -22,11 +22,13 @@ from sim.constraints.contact.forms import (
     moving_struct,
 )
 from sim.constraints.contact.impact import make_impact
+from sim.constraints.contact.impulses.rebound import make_inertias, make_meeting, make_rebound
+from sim.constraints.contact.impulses.restitution import NoRebound, Rebounding, Restitution
+from sim.constraints.contact.impulses.rows import Layout, row_struct
 from sim.constraints.contact.projection import make_contact_projection
-from sim.constraints.contact.rebound import make_rebound
 from sim.constraints.contact.resting import make_contact_end, make_contact_start, make_slid
 from sim.constraints.contact.surface import impact_struct, surface_struct
-from sim.core.lang.types import vector
+from sim.core.lang.types import matrix, vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.launch.launch import launch
@@ -98,6 +100,9 @@ class FrictionStep:
         model, real = self.model, self.model.dtype
         self.passing = PassingCheck(model, self.bodies, self.near)
         self.moving = moving_struct(real)()
+        self.moving.inertia = zeros(model.body_count, matrix((3, 3), real), model.device, model.requires_grad)
+        given = any(path.rpartition(".")[2] == "restitution" for path in model.materials)
+        self.restitution: Restitution = Rebounding() if given else NoRebound()
         self.touching: dict[str, Touching] = {}
         for batch in self.batches:
             if not batch.set.surface:
@@ -112,6 +117,9 @@ class FrictionStep:
                 setattr(batch.parameters, name, zeros(n, vector(3, real), model.device))
             along, late, gained = (zeros(n, kind, model.device, grad) for kind in (vector(3, real), real, real))
             still = zeros(n, vector(3, real), model.device, requires_grad=False)
+            rows, layout = row_struct(real)(), Layout(batch.set.constraint, batch.set.slots)
+            rows.vectors = zeros((n, layout.shape[0]), vector(3, real), model.device, grad)
+            rows.numbers = zeros((n, layout.shape[1]), real, model.device, grad)
             contacts = contact_struct(batch.set.constraint, batch.set.slots, real)(
                 points=batch.set.points,
                 placing=batch.placing,
@@ -124,6 +132,7 @@ class FrictionStep:
                 along=along,
                 late=late,
                 gained=gained,
+                rows=rows,
             )
             self.touching[batch.set.name] = Touching(batch, contacts, surface, impacts, along, late, still)
 
@@ -131,7 +140,7 @@ class FrictionStep:
     def scratch(self) -> list[array]:
         """Arrays that every step writes before it reads them."""
         near = [] if self.near is None else self.near.scratch
-        return [*near, *self.passing.scratch] + [
+        return [*near, *self.passing.scratch, self.moving.inertia] + [
             a
             for t in self.touching.values()
             for a in (
@@ -142,6 +151,8 @@ class FrictionStep:
                 t.along,
                 t.late,
                 t.contacts.gained,
+                t.contacts.rows.vectors,
+                t.contacts.rows.numbers,
                 *t.chosen,
             )
         ]
@@ -260,7 +271,8 @@ class FrictionStep:
     def start(self, batch: ConstraintBatch, rows: Rows, wide: bool, dt: float) -> None:
         """Contacts that share no mover push as they did at the end of the last step.  wide: see `project`."""
         made, t = batch.set, self.touching[batch.set.name]
-        kernel = make_contact_start(made.constraint, made.slots, self.model.dtype, self._form(t, wide))
+        form = self._form(t, wide)
+        kernel = make_contact_start(made.constraint, made.slots, self.model.dtype, self.restitution, form)
         launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
 
     def end(self, after: State, dt: float) -> None:
@@ -284,15 +296,24 @@ class FrictionStep:
     def project(self, batch: ConstraintBatch, rows: Rows, wide: bool, first: bool, dt: float) -> None:
         """One projection of contacts that share no mover.  wide: compiled for many side by side."""
         made, t = batch.set, self.touching[batch.set.name]
-        kernel = make_contact_projection(made.constraint, made.slots, self.model.dtype, first, self._form(t, wide))
+        form, real = self._form(t, wide), self.model.dtype
+        kernel = make_contact_projection(made.constraint, made.slots, real, first, self.restitution, form)
         launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
 
-    def turn_to(self, after: State) -> None:
-        """Velocities are those after the step from now on."""
-        self.moving.v, self.moving.body_qd = after.particle_qd, after.body_qd
+    def turn_to(self, after: State, dt: float) -> None:
+        """Velocities are those after the step from now on; finds where contacts touch."""
+        model, moving = self.model, self.moving
+        moving.v, moving.body_qd = after.particle_qd, after.body_qd
+        if self.touching and model.body_count:
+            launch(make_inertias(model.dtype), model.body_count, [moving.bodies, moving.turn], [moving.inertia])
+        for t in self.touching.values():
+            form, threads = _over_all(t.batch.set)
+            kernel = make_meeting(t.batch.set.constraint, t.batch.set.slots, model.dtype, form)
+            launch(kernel, threads, [*self._all(t), t.contacts, moving, dt])
 
-    def rebound(self, batch: ConstraintBatch, rows: Rows, wide: bool, first: bool, dt: float) -> None:
+    def rebound(self, batch: ConstraintBatch, rows: Rows, wide: bool, dt: float) -> None:
         """One sweep over the velocities after the step, of the same."""
         made, t = batch.set, self.touching[batch.set.name]
-        kernel = make_rebound(made.constraint, made.slots, self.model.dtype, first, self._form(t, wide))
+        form = self._form(t, wide)
+        kernel = make_rebound(made.constraint, made.slots, self.model.dtype, self.restitution, form)
         launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
