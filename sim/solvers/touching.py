@@ -24,7 +24,7 @@ from sim.constraints.contact.forms import (
 from sim.constraints.contact.impact import make_impact
 from sim.constraints.contact.impulses.rebound import make_inertias, make_meeting, make_rebound
 from sim.constraints.contact.impulses.restitution import NoRebound, Rebounding, Restitution
-from sim.constraints.contact.impulses.rows import Layout, row_struct
+from sim.constraints.contact.impulses.rows import RowLayout, row_struct
 from sim.constraints.contact.projection import make_contact_projection
 from sim.constraints.contact.resting import make_contact_end, make_contact_start, make_slid
 from sim.constraints.contact.solids.meshes import contact_mesh, make_mesh_choice
@@ -127,7 +127,7 @@ class FrictionStep:
                 setattr(batch.parameters, name, zeros(n, chosen, model.device))
             along, late, gained = (zeros(n, kind, model.device, grad) for kind in (vector(3, real), real, real))
             still = zeros(n, vector(3, real), model.device, requires_grad=False)
-            rows, layout = row_struct(real)(), Layout(batch.set.constraint, batch.set.slots)
+            rows, layout = row_struct(real)(), RowLayout(batch.set.constraint, batch.set.slots)
             rows.vectors = zeros((n, layout.shape[0]), vector(3, real), model.device, grad)
             rows.numbers = zeros((n, layout.shape[1]), real, model.device, grad)
             contacts = contact_struct(batch.set.constraint, batch.set.slots, real)(

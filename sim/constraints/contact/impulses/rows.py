@@ -26,13 +26,13 @@ from sim.core.lang.types import Scalar, Struct, array_type, matrix, vector
 
 @memoize
 def row_struct(real: Scalar) -> Struct:
-    """Of each contact: vectors (n, ...) and numbers (n, ...), see `Layout`."""
+    """Of each contact: vectors (n, ...) and numbers (n, ...), see `RowLayout`."""
     kinds = {"vectors": array_type(vector(3, real), 2), "numbers": array_type(real, 2)}
     return Struct("contact_rows", kinds)
 
 
 @dataclass(frozen=True)
-class Layout:
+class RowLayout:
     """Where the rows of contacts of a set are.
 
     vectors: n, an arm for each point on a body that takes part, and G over the movers where it is not one direction.
@@ -78,7 +78,7 @@ class Layout:
 def spread_of(c: Constraint, slots: Slots) -> Function:
     """`spread(force, share, arms)` in a kernel: a force (3,) at the place of contact over the movers; share of each
     particle, and arms, of each that takes part, (b, arm)."""
-    layout, n_bodies = Layout(c, slots), len(slots.bodies)
+    layout, n_bodies = RowLayout(c, slots), len(slots.bodies)
     of_body = tuple(tuple(a for a, (_, g) in enumerate(layout.arms) if g == body) for body in range(n_bodies))
 
     @func
@@ -101,7 +101,7 @@ def spread_of(c: Constraint, slots: Slots) -> Function:
 def rate_of(c: Constraint, slots: Slots) -> Function:
     """`rate(n, share, arms, velocity)` in a kernel: the velocity between the places that touch, along n too, with what
     `spread` takes and `velocities_of` gives."""
-    layout = Layout(c, slots)
+    layout = RowLayout(c, slots)
     owners, count = tuple(g for _, g in layout.arms), layout.particles
 
     @func
@@ -121,7 +121,7 @@ def rate_of(c: Constraint, slots: Slots) -> Function:
 def keep_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
     """`keep(k, rows, G, n, share, arms, masses, inertias)` in a kernel: writes the rows of contact k, of which
     `contact_of` says the first."""
-    layout, (_, response, product) = Layout(c, slots), row_functions(slots)
+    layout, (_, response, product) = RowLayout(c, slots), row_functions(slots)
     spread, known, acting = spread_of(c, slots), layout.known, layout.arms
     n_arms, n_particles, one_direction = len(acting), layout.particles, layout.one_direction
     size = n_particles + 2 * len(slots.bodies)
@@ -156,7 +156,7 @@ def keep_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
 @memoize
 def kept_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
     """`kept(k, rows)` in a kernel, of contact k: n, share, arms; own, coupled and K."""
-    layout, known, n_arms = Layout(c, slots), Layout(c, slots).known, len(Layout(c, slots).arms)
+    layout, known, n_arms = RowLayout(c, slots), RowLayout(c, slots).known, len(RowLayout(c, slots).arms)
     acting, n_particles, vec2, mat22 = layout.arms, layout.particles, vector(2, real), matrix((2, 2), real)
 
     @func
@@ -181,7 +181,7 @@ def normal_of(c: Constraint, slots: Slots, real: Scalar) -> tuple[Function, Func
     """Functions of the normal row of contact k in a kernel: its gradient `G(k, rows, n, share, arms)` over the movers;
     `rate_along(k, rows, n, velocity, between)`, dC/dt where that is the velocity between the places; and
     `force(k, rows, n, share, arms, dlam, along)`, dlam times G and a force (3,) across n, over the movers."""
-    layout, spread = Layout(c, slots), spread_of(c, slots)
+    layout, spread = RowLayout(c, slots), spread_of(c, slots)
     known, n_arms, one_direction = layout.known, len(layout.arms), layout.one_direction
     size = layout.particles + 2 * len(slots.bodies)
 
