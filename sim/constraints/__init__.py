@@ -24,6 +24,10 @@ from sim.constraints.contact.shapes import contact_cylinder as contact_cylinder
 from sim.constraints.contact.shapes import contact_plane as contact_plane
 from sim.constraints.contact.shapes import contact_rim as contact_rim
 from sim.constraints.contact.shapes import contact_sphere as contact_sphere
+from sim.constraints.contact.solids.meshes import contact_mesh as contact_mesh
+from sim.constraints.contact.solids.rims import contact_rim_edge as contact_rim_edge
+from sim.constraints.contact.solids.rims import contact_rim_face as contact_rim_face
+from sim.constraints.contact.solids.rims import contact_side as contact_side
 from sim.constraints.damping.viscoelastic import viscoelastic as viscoelastic
 from sim.constraints.damping.viscoelastic import viscoelastic_shape as viscoelastic_shape
 from sim.constraints.distance import distance as distance

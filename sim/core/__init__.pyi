@@ -817,7 +817,7 @@ def quaternion(*values: _Any, **named: _Any) -> _Any:
     """quaternion(x, y, z, w) or quaternion(v, w); without numbers zero; quaternion(float) is its type."""
 
 def transformation(*values: _Any, **named: _Any) -> _Any:
-    """transformation(p, q): translation and rotation; without arguments the identity; transformation(float) is its type."""
+    """transformation(p, q): translation and rotation; without arguments zeros, see `transform_identity`; transformation(float) is its type."""
 
 def vector(*values: _Any, **named: _Any) -> _Any:
     """vector(a, b, c) or vector(a, length=3, dtype=float): a vector value, of zeros without components; vector(3, float) is its type."""
@@ -1006,7 +1006,7 @@ def asin(*values: _Any, **named: _Any) -> _Any:
     """Arc sine of x clamped to [-1, 1]. Derivative 1 / sqrt(1 - x^2) inside, 0 at the ends and outside."""
 
 def clamp(*values: _Any, **named: _Any) -> _Any:
-    """min(max(x, low), high); a NaN stays a NaN. Derivative 1 by x inside and at the bounds, by the bound outside."""
+    """min(max(x, low), high), and as these it passes over a NaN: where x is one, the result is a bound. Derivative 1 by x inside and at the bounds, by the bound outside."""
 
 def degrees(*values: _Any, **named: _Any) -> _Any:
     """180 x / pi."""

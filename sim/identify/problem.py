@@ -17,7 +17,7 @@ from sim.identify.data.experiments import Experiment, Markers, Simulation
 from sim.identify.data.measures import Measure
 from sim.identify.data.registration import Alignment
 from sim.identify.evaluate.alignment import InnerProblem
-from sim.identify.evaluate.evaluator import ContactLook, Evaluator, Onlooker, Prepared
+from sim.identify.evaluate.evaluator import ContactLook, Evaluator, Onlooker, Prepared, Rolled
 from sim.identify.losses.jacobian import linearise
 from sim.identify.losses.residuals import Residuals
 from sim.identify.losses.terms.base import Term, TrajectoryTerm
@@ -59,9 +59,11 @@ class Description:
 
 @dataclass(eq=False)
 class _Memory:
-    """What a search need not compute again: evaluations by coordinates, and terms made ready."""
+    """What a search need not compute again: evaluations by coordinates, the rollouts of the last one, terms made
+    ready."""
 
     evaluations: dict[bytes, Evaluation] = field(default_factory=dict)
+    last: tuple[bytes, list[Rolled]] = field(default_factory=lambda: (b"", []))
     prepared: Prepared = field(default_factory=dict)
 
 
@@ -260,7 +262,10 @@ class Problem:
 
     def gauss_newton(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """J' W J (n, n), -J' W r (n,) of the residuals at x: half the second and first derivative of the loss."""
-        return linearise(self, x).step_matrix, -0.5 * self.evaluate(x).gradient  # exact, where the differences are not
+        gradient = self.evaluate(x).gradient  # exact, where the differences are not
+        key, rolled = self._remembered.last if self._remembered is not None else (b"", [])
+        known = self._evaluator.simulated(rolled) if key == np.array(x, dtype=np.float64).tobytes() else None
+        return linearise(self, x, known).step_matrix, -0.5 * gradient
 
     def measure(self, simulation: Simulation) -> dict[str, dict[str, Any]]:
         """Every measure of a simulation and of its recording: {simulated, measured, error: relative, unit}."""
@@ -388,7 +393,10 @@ class Problem:
         return self.space.unpack(np.asarray(x, dtype=np.float64))
 
     def _evaluate(self, x: np.ndarray, gradient: bool) -> Evaluation:
-        found = self._evaluator.evaluate(x, gradient)
+        evaluator = self._evaluator
+        found = evaluator.evaluate(x, gradient)
+        if self._remembered is not None:
+            self._remembered.last = x.tobytes(), evaluator.rolled
         chaotic = [f"experiment `{name}`: {g.message}" for name, g in found.growth.items() if not g.useful]
         if chaotic and not self._told_of_chaos:
             self._told_of_chaos = True

@@ -25,6 +25,9 @@ from sim.constraints.contact.impact import make_impact
 from sim.constraints.contact.projection import make_contact_projection
 from sim.constraints.contact.rebound import make_rebound
 from sim.constraints.contact.resting import make_contact_end, make_contact_start, make_slid
+from sim.constraints.contact.solids.meshes import contact_mesh, make_mesh_choice
+from sim.constraints.contact.solids.rim_choice import make_rim_choice
+from sim.constraints.contact.solids.rims import RIM_CONTACTS
 from sim.constraints.contact.surface import impact_struct, surface_struct
 from sim.core.lang.types import vector
 from sim.core.runtime.arrays.array import array
@@ -37,9 +40,14 @@ from sim.model.state import State
 from sim.solvers.batch import ConstraintBatch, Rows
 from sim.solvers.bodies import BodyStep
 from sim.solvers.near.lanes import NearContacts, NearLanes
-from sim.solvers.near.passing import PassingCheck
+from sim.solvers.near.passing import PassingCheck, PointPassingCheck
 
-CHOSEN = {contact_corner: ("face",), contact_edges: ("edge", "other_edge")}
+CHOSEN = {
+    contact_corner: ("face",),
+    contact_edges: ("edge", "other_edge"),
+    contact_mesh: ("side", "a", "b", "c"),
+    **RIM_CONTACTS,
+}
 """Parameters that every step chooses."""
 
 STACKED = 4
@@ -97,6 +105,7 @@ class FrictionStep:
         self.near = None if near is None else NearContacts(self.model, self.bodies, near, by_name)
         model, real = self.model, self.model.dtype
         self.passing = PassingCheck(model, self.bodies, self.near)
+        self.points_passing = PointPassingCheck(model, self.bodies, self.batches)
         self.moving = moving_struct(real)()
         self.touching: dict[str, Touching] = {}
         for batch in self.batches:
@@ -109,7 +118,8 @@ class FrictionStep:
             for name, kind in (("target", real), ("rebound", real), ("rests", real), ("before", vector(3, real))):
                 setattr(impacts, name, zeros(n, kind, model.device, grad))
             for name in CHOSEN.get(batch.set.constraint, ()):  # integers: without a gradient
-                setattr(batch.parameters, name, zeros(n, vector(3, real), model.device))
+                chosen = batch.set.constraint.parameters[name].type(real)
+                setattr(batch.parameters, name, zeros(n, chosen, model.device))
             along, late, gained = (zeros(n, kind, model.device, grad) for kind in (vector(3, real), real, real))
             still = zeros(n, vector(3, real), model.device, requires_grad=False)
             contacts = contact_struct(batch.set.constraint, batch.set.slots, real)(
@@ -131,7 +141,7 @@ class FrictionStep:
     def scratch(self) -> list[array]:
         """Arrays that every step writes before it reads them."""
         near = [] if self.near is None else self.near.scratch
-        return [*near, *self.passing.scratch] + [
+        return [*near, *self.passing.scratch, *self.points_passing.scratch] + [
             a
             for t in self.touching.values()
             for a in (
@@ -151,12 +161,14 @@ class FrictionStep:
         if self.near is not None:
             self.near.begin()
         self.passing.begin()
+        self.points_passing.begin()
 
     def refuse_incomplete(self) -> None:
         """Raises ContactError where bodies may have met that were not looked at since `forget_reports`."""
         if self.near is not None:
             self.near.refuse_incomplete()
         self.passing.refuse_passed()
+        self.points_passing.refuse_passed()
 
     def find_impacts(self, before: State, reference: array, particle: array, dt: float) -> None:
         """When contacts close in the step that was predicted; first of all, which bodies are near each other."""
@@ -185,8 +197,16 @@ class FrictionStep:
             if made.constraint in CHOSEN:
                 reach = [] if self.near is None else [self.near.reach]
                 moved = [made.points, t.batch.placing, bodies.start, particle, bodies.dx, bodies.turn]
-                choice = make_choice(made.constraint, made.slots, model.dtype, made.lane)
-                launch(choice, threads, [*first, *reach, *moved], [t.batch.parameters])
+                if made.constraint is contact_mesh:
+                    meshes = [model.mesh_vertices, model.mesh_triangles, model.shape_triangles, model.shape_corners]
+                    choice = make_mesh_choice(made.slots, model.dtype)
+                    launch(choice, made.count, [*moved, reference, *meshes], [t.batch.parameters])
+                elif made.constraint in RIM_CONTACTS:
+                    choice = make_rim_choice(made.constraint, made.slots, model.dtype)
+                    launch(choice, made.count, moved, [t.batch.parameters])
+                else:
+                    choice = make_choice(made.constraint, made.slots, model.dtype, made.lane)
+                    launch(choice, threads, [*first, *reach, *moved], [t.batch.parameters])
             kernel = make_impact(made.constraint, made.slots, model.dtype, form)
             launch(kernel, threads, [*self._all(t), t.contacts, moving, dt])
 
@@ -263,8 +283,9 @@ class FrictionStep:
         kernel = make_contact_start(made.constraint, made.slots, self.model.dtype, self._form(t, wide))
         launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
 
-    def end(self, after: State, dt: float) -> None:
+    def end(self, before: State, after: State, particle: array, dt: float) -> None:
         """Keeps the forces of contacts for the next step, and what they have slid."""
+        self.points_passing.check(before.particle_q, after.particle_q, particle)
         if self.near is not None:
             self.near.check()
         self.passing.check()

@@ -272,7 +272,7 @@ class SolverXPBD(Solver, key="xpbd"):
             self.surfaces.measure(s.pairs, s.reference, s.particle)
         self._finish(s)  # lines 15 and 16
         self._rebound(s)
-        self.friction.end(s.after, s.dt)
+        self.friction.end(s.before, s.after, s.particle, s.dt)
 
     def _rebound(self, s: Substep) -> None:
         """The velocities of what contacts with friction or restitution have pushed."""

@@ -69,6 +69,8 @@ FLOATS = [
     ("min", "x: float~, y: float~ -> float~", "wp.min(x, y)", -2, 2),
     ("max", "x: float~, y: float~ -> float~", "wp.max(x, y)", -2, 2),
     ("clamp", "x: float32 -> float32", "wp.clamp(x, -1.0, 1.0)", -2, 2),
+    ("clamp_nan", "x: float32, y: float32 -> float32", "wp.clamp(wp.nan, x, y)", -2, 2),
+    ("clamp_nan_bound", "x: float32, y: float32 -> float32", "wp.clamp(x, wp.nan, y)", -2, 2),
     ("lerp", "a: float~, b: float~, t: float~ -> float~", "wp.lerp(a, b, t)", -2, 2),
     ("smoothstep", "x: float32 -> float32", "wp.smoothstep(-1.0, 1.0, x)", -0.9, 0.9),
     ("where", "x: float32, y: float32 -> float32", "wp.where(x > y, x * x, y * 3.0)", -2, 2),

@@ -130,6 +130,7 @@ TRANSFORMS = [
     ("transform_parts", "t: transform -> vec3", "wp.transform_get_translation(t) + t.p * t.q[1] + t[0] * wp.vec3(1.0)"),
     ("transform_to_matrix", "t: transform -> mat44", "wp.transform_to_matrix(t)"),
     ("transform_from_matrix", "t: transform -> transform", "wp.transform_from_matrix(wp.transform_to_matrix(t))"),
+    ("transform_empty", "t: transform -> transform", "t + wp.transform()"),
     ("transform_make", "v: vec3, q: quat -> transform", "wp.transformation(v, q)"),
     ("transform_make_short", "v: vec3, q: quat -> transform", "wp.transform(v * 2.0, q)"),
     (

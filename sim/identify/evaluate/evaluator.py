@@ -46,6 +46,15 @@ class ContactLook:
     frames: Sequence[Touched]
 
 
+@dataclass(frozen=True, eq=False)
+class Rolled:
+    """A rollout that experiments share: its start and its motion, on the device."""
+
+    experiments: Sequence[Experiment]
+    begin: State
+    made: Trajectory
+
+
 class Onlooker(Protocol):
     """Watches the experiments of a search: `saw` is given them where `wants` says so."""
 
@@ -62,7 +71,7 @@ class Evaluator:
 
     rest: finds where experiments begin that are `relaxed`.  prepared: terms that are ready, None: they are made ready
     anew for every call.  growth: of the gradients that were computed, by the first experiment of each rollout.
-    onlooker: is shown what is simulated.
+    onlooker: is shown what is simulated.  rolled: what losses were computed on, in order.
     """
 
     model: Model
@@ -78,6 +87,7 @@ class Evaluator:
     onlooker: Onlooker | None = None
     materials: MaterialValues = field(init=False)
     growth: dict[str, AdjointGrowth] = field(init=False, default_factory=dict)
+    rolled: list[Rolled] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         self.materials = MaterialValues(self.model, self.parameters, self.experiments)
@@ -118,6 +128,11 @@ class Evaluator:
                 if self.onlooker is not None and self.onlooker.wants():
                     self.onlooker.saw(found)
         return {e.name: out[e.name] for e in experiments}
+
+    def simulated(self, rolled: Sequence[Rolled]) -> dict[str, Simulation]:
+        """Experiments by name, as `simulate` would give them."""
+        found = [s for r in rolled for s in self._simulations(r.experiments, r.begin, r.made)]
+        return {simulation.experiment.name: simulation for simulation in found}
 
     def _simulations(self, group: Sequence[Experiment], begin: State, made: Trajectory) -> list[Simulation]:
         """Experiments that share a rollout."""
@@ -221,8 +236,10 @@ class Evaluator:
         return out.numpy().copy()
 
     def _look(self, pairs: Sequence[tuple[TrajectoryTerm, Experiment]], begin: State, made: Trajectory) -> None:
+        experiments = list({e.name: e for _, e in pairs}.values())
+        self.rolled.append(Rolled(experiments, begin, made))
         if self.onlooker is not None and pairs and self.onlooker.wants():
-            self.onlooker.saw(self._simulations(list({e.name: e for _, e in pairs}.values()), begin, made))
+            self.onlooker.saw(self._simulations(experiments, begin, made))
 
     def prepare(self, term: TrajectoryTerm, experiment: Experiment) -> PreparedTerm:
         """A term made ready for an experiment."""

@@ -28,8 +28,9 @@ from sim.model.build.rigid.inertia import OfShapes
 from sim.model.build.self_contact import SelfContactBlock, derive_self_contact, refuse_overlap
 from sim.model.build.shapes.blocks import NearBlock, ShapeBlock
 from sim.model.build.shapes.contacts import contact_blocks, tied_pairs
+from sim.model.build.shapes.cylinders import rim_blocks
 from sim.model.build.shapes.derive import listed_shapes, shape_arrays
-from sim.model.build.shapes.near import MANY, meeting_shapes, near_contact, near_pairs
+from sim.model.build.shapes.near import MANY, meeting_shapes, near_contact, near_pairs, rolling_pairs
 from sim.model.build.shapes.overlaps import check_apart
 from sim.model.build.shapes.pairs import pair_blocks
 from sim.model.build.worlds import (
@@ -168,12 +169,14 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         materials.add("air_density", np.array([parts.air_density]))
     touched = {block.label: _touched(block, parts) for block in parts.shapes}
     may = near_pairs(parts.shapes, parts.joined)
-    is_near = may.any() and (parts.near is not None or may.sum() > MANY)
+    rolling = may * rolling_pairs(parts.shapes)
+    is_near = (may > rolling).any() and (parts.near is not None or may.sum() > MANY)
     blocks = [
         *parts.constraints,
         *_attachment_blocks(attachments, position),
         *contact_blocks(parts.shapes, touched, _thickness(parts.points), tied_pairs(parts.constraints)),
-        *([] if is_near else pair_blocks(parts.shapes, parts.joined)),
+        *pair_blocks(parts.shapes, parts.joined, bool(is_near)),
+        *rim_blocks(parts.shapes, parts.joined),
     ]
     movers = Movers.over(free, bodies_free)
     shape_counts, of_shapes = shape_arrays(parts.shapes)
@@ -186,7 +189,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
     sets = _build_sets(blocks, movers, materials, make, own, parts.worlds)
     near = None
     if is_near:
-        near, of_near = near_contact(parts.near or NearBlock(), parts.shapes, may, parts.worlds, make)
+        near, of_near = near_contact(parts.near or NearBlock(), parts.shapes, may - rolling, parts.worlds, make)
         sets |= of_near
     counts, values = _geometry(parts, attachments, movers, sets)
     more_counts, of_joints = joint_arrays(parts.joints, parts.worlds, counts["bodies"])
@@ -229,7 +232,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         joints=listed_joints(parts.joints, of_joints, parts.worlds),
         contact=contact,
         near=near,
-        meeting=meeting_shapes(parts.shapes, np.zeros_like(may) if is_near else may, parts.worlds, make),
+        meeting=meeting_shapes(parts.shapes, rolling if is_near else may, parts.worlds, make),
         check_start=partial(_check_start, parts),
     )
     model.refresh()

@@ -78,7 +78,8 @@ class PointBlock:
 @dataclass(frozen=True, eq=False)
 class FromShapes:
     """A parameter that each constraint of a block has from a shape: of `shapes` (n,), -1 for 0, the `part`, a column of
-    `shape_scale` by number, `half` of a box, `spine` of a capsule, or `mu`, `restitution`."""
+    `shape_scale` by number, `half` of a box, `spine` of a capsule, `round`
+    of a cylinder, radius twice and half height, or `mu`, `restitution`."""
 
     part: int | str
     shapes: np.ndarray

@@ -25,6 +25,8 @@ from sim.model.errors import ModelError
 from sim.model.materials import Materials
 
 OF_MATERIAL = ("mu", "restitution")
+SHAPES = ("half", "spine", "round")
+"""Half lengths of a box, of a line of centres, and of the box around a cylinder."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +190,9 @@ def derive_from_shapes(
     own = shape_derivations(make.real)
     scaled = source.part not in OF_MATERIAL
     read = arrays["shape_scale" if scaled else f"shape_material_{source.part}"]
-    column = source.part if isinstance(source.part, int) else int(source.part == "spine")
+    column = source.part
+    if isinstance(column, str):
+        column = SHAPES.index(column) if scaled else 0
     kernel = own.material if not scaled else own.size if isinstance(source.part, int) else own.half
     inputs = [shapes, read, to] if not scaled else [shapes, column, read, to]
     return Derivation(kernel, len(chosen), inputs, [out], derived=[read])

@@ -14,6 +14,11 @@ import numpy as np
 
 from sim.geometry import check_coloring, color_constraints
 
+LARGE = 1 << 15
+"""Points from which on they do not stay in a processor's own cache: 32 bytes each while a step is taken."""
+NEAR = 16
+"""Points from one to the next that a processor fetches before it is asked for."""
+
 
 class RowOrder(NamedTuple):
     """order: row -> constraint; colour c is rows offsets[c] to offsets[c + 1], sharing no point before shared[c]."""
@@ -70,13 +75,32 @@ def _disjoint_first(points: np.ndarray, order: np.ndarray, offsets: list[int]) -
     """Within each colour, constraints with a point, pinned or not, that an earlier one has too go to its end."""
     rows, shared = [], []
     for begin, end in zip(offsets, offsets[1:], strict=False):
-        own = order[begin:end]
+        own = _along_points(points, order[begin:end])
         flat = points[own].ravel()
         _, first, which = np.unique(flat, return_index=True, return_inverse=True)
         disjoint = (first[which] == np.arange(len(flat))).reshape(len(own), -1).all(axis=1)
         rows += [own[disjoint][_without_stalls(points[own[disjoint]])], own[~disjoint]]
         shared.append(begin + int(disjoint.sum()))
     return RowOrder(np.concatenate([order[:0], *rows]), offsets, shared)
+
+
+def _along_points(points: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """These constraints as they come, or by the first of their points, where that goes along memory more steadily.
+
+    Where points are numbered at random, each constraint finds all of its points in places that nobody could guess; by
+    the first of them, all but that one.  Models whose points stay in the cache gain nothing, and keep their order.
+    """
+    if points.max(initial=0) < LARGE:
+        return rows
+    by_first = rows[np.argsort(points[rows].min(axis=1), kind="stable")]
+    saved = _jumps(points[rows]) - _jumps(points[by_first])
+    return by_first if saved > len(rows) // 2 else rows
+
+
+def _jumps(points: np.ndarray) -> int:
+    """How often a point of constraints (n, k) lies far from that of the constraint before."""
+    ends = np.sort(points, axis=1)
+    return int((np.abs(np.diff(ends, axis=0)) > NEAR).sum())
 
 
 def _without_stalls(points: np.ndarray) -> np.ndarray:

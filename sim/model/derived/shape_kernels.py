@@ -187,12 +187,15 @@ def shape_derivations(real: Scalar) -> ShapeKernels:
         out[target[k]] = place
 
     @kernel
-    def half(shape: array[int], spine: int, scale: array[vec3], target: array[int], out: array[vec3]):
-        """Half sizes of a box, or of the line of centres of a capsule along z."""
+    def half(shape: array[int], form: int, scale: array[vec3], target: array[int], out: array[vec3]):
+        """Half sizes of a box; for form = 1 of the line of centres of a capsule along z, for 2 of the box around a
+        cylinder."""
         k = tid()
         s = scale[shape[k]]
-        if spine > 0:
+        if form == 1:
             s = vec3(0.0, 0.0, s[1])
+        if form == 2:
+            s = vec3(s[0], s[0], s[1])
         out[target[k]] = s
 
     @kernel

@@ -1,12 +1,15 @@
-"""Whether shapes of bodies have come through each other within a step, as it ends: an error.
+"""Whether shapes of bodies have come through each other within a step, or points through shapes, as it ends: an error.
 
-See `sim.model.collision.near.passing` for the kernel.
+See `sim.model.collision.near.passing` and `sim.constraints.contact.solids.passing` for the kernels.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sim.constraints.contact.solids.meshes import contact_mesh
+from sim.constraints.contact.solids.passing import WIDTHS, make_mesh_passing, make_point_passing
 from sim.core.lang.types import int32
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array
@@ -15,6 +18,7 @@ from sim.core.runtime.launch.launch import launch
 from sim.model.collision.detection import ContactError
 from sim.model.collision.near.passing import make_passing
 from sim.model.model import Model
+from sim.solvers.batch import ConstraintBatch
 from sim.solvers.bodies import BodyStep
 from sim.solvers.near.lanes import NearContacts
 
@@ -71,3 +75,75 @@ class PassingCheck:
             f" {float(self._furthest.numpy()[0]):.3g} m as the other sees it: more than contacts look at",
             "Take shorter steps, in which shapes come less far than a quarter of their least widths, or slower starts",
         )
+
+
+@dataclass(eq=False)
+class PointPassingCheck:
+    """Of the contacts of particles with shapes, and of all points with meshes."""
+
+    model: Model
+    bodies: BodyStep
+    batches: Sequence[ConstraintBatch]
+
+    def __post_init__(self) -> None:
+        self._checked = [
+            batch
+            for batch in self.batches
+            if batch.set.count
+            and (
+                batch.set.constraint is contact_mesh
+                or (batch.set.constraint.name in WIDTHS and batch.set.slots.particles)
+            )
+        ]
+        self._last = zeros(max(1, len(self._checked)), int32, self.model.device, requires_grad=False)
+
+    @property
+    def scratch(self) -> list[array]:
+        """What steps report."""
+        return [self._last] if self._checked else []
+
+    def begin(self) -> None:
+        """Forgets what was reported."""
+        if self._checked:
+            self._last.zero_()
+
+    def check(self, before: array, after: array, particle: array) -> None:
+        """Notes which points have come through a shape in a step that ends; before, after: places of particles."""
+        model, bodies = self.model, self.bodies
+        meshes = [model.mesh_vertices, model.mesh_triangles, model.shape_triangles, model.shape_corners]
+        with recording.paused():
+            for index, batch in enumerate(self._checked):
+                made = batch.set
+                of_mesh = made.constraint is contact_mesh
+                make = make_mesh_passing if of_mesh else make_point_passing
+                inputs = [
+                    index,
+                    made.points,
+                    batch.placing,
+                    batch.parameters,
+                    bodies.start,
+                    particle,
+                    bodies.dx,
+                    bodies.turn,
+                ]
+                given = [*inputs, before, after, *(meshes if of_mesh else [])]
+                launch(make(made.constraint, made.slots, model.dtype), made.count, given, [self._last])
+
+    def refuse_passed(self) -> None:
+        """Raises ContactError where one has since `begin`.  Waits for the device."""
+        if not self._checked:
+            return
+        for batch, last in zip(self._checked, self._last.numpy().tolist(), strict=True):
+            if not last:
+                continue
+            made = batch.set
+            label = next(label for label, rows in made.index_of.items() if last - 1 in rows)
+            who = "a ball"
+            if made.slots.particles:
+                number = int(made.points.numpy()[last - 1, made.slots.particles[0]])
+                name = next((g.name for g in self.model.groups.values() if g.start <= number < g.start + g.count), "")
+                who = f"point {number} of {name!r}" if name else f"point {number}"
+            raise ContactError(
+                f"contact: {who} has come through {label!r} in a step, from one side of it to another",
+                "Take shorter steps, in which points come less far than a shape is thick, or slower starts",
+            )

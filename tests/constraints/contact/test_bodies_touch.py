@@ -6,13 +6,14 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
+from contact_worlds import CORNERS, FACES
 
 import sim
 from sim.geometry import rotation_from_quaternion
 
 Config = sim.ModelBuilder.ShapeConfig
 KINDS = ("sphere", "capsule", "box", "cylinder")
-PAIRS = [pair for pair in combinations_with_replacement(KINDS, 2) if "cylinder" not in pair or "sphere" in pair]
+PAIRS = list(combinations_with_replacement(KINDS, 2))
 
 
 def add(builder: sim.ModelBuilder, body: int, kind: str, size: float, config: Config) -> None:
@@ -95,9 +96,11 @@ def test_what_does_not_collide() -> None:
 def test_what_cannot_collide_is_said() -> None:
     builder = sim.ModelBuilder()
     for k in range(2):
-        builder.add_body([0, 0, k], label=f"b{k}")
-        builder.add_shape_cylinder(k, None, 0.1, 0.1)
-    with pytest.raises(sim.ModelError, match=r"b0.cylinder and b1.cylinder: a cylinder and a cylinder do not meet"):
+        builder.add_body([0, 0, 3 * k], label=f"b{k}")
+        builder.add_shape_cylinder(k, None, 0.1, 0.1) if k else builder.add_shape_mesh(
+            k, vertices=CORNERS, indices=FACES
+        )
+    with pytest.raises(sim.ModelError, match=r"b0.mesh and b1.cylinder: a mesh and a cylinder do not meet"):
         builder.finalize()
 
 

@@ -1,4 +1,4 @@
-"""Cylinders on a plane: they stand on their ends, roll on their rims, and tumble over them."""
+"""Cylinders on planes, boxes and each other: they stand on their ends, roll on their rims, and tumble over them."""
 
 from __future__ import annotations
 
@@ -44,6 +44,56 @@ def test_one_rolls_down_a_slope() -> None:
     assert -rate[5] * radius == pytest.approx(down * time, rel=2e-3)
     height = place[:3] @ np.array([np.sin(slope), np.cos(slope), 0])
     assert height == pytest.approx(radius, abs=1e-6)
+
+
+def over_box(pose: tuple[float, ...], slope: float = 0.0, edge: float = 0.5, **motion: tuple[float, ...]) -> sim.Model:
+    """A full cylinder on a table of the world that falls towards x and ends `edge` from its middle."""
+    builder = sim.ModelBuilder(gravity=(G * np.sin(slope), -G * np.cos(slope), 0))
+    body = builder.add_body(pose, label="can", **motion)
+    builder.add_shape_cylinder(body, None, 0.05, 0.08, cfg=Config(density=800.0, mu=0.6), label="hull")
+    builder.add_shape_box(-1, (0, -0.1, 0), edge, 0.1, edge, cfg=Config(mu=0.6), label="table")
+    return builder.finalize(dtype=sim.float64)
+
+
+def test_one_rolls_down_a_box() -> None:
+    """As on a plane."""
+    slope, time = 0.3, 0.4
+    model = over_box((0, 0.05, 0, *LYING), slope)
+    end = sim.rollout(sim.SolverXPBD(model, iterations=2), model.state(), 384, time / 384).final
+    way, rate = 1 / 3 * G * np.sin(slope) * time**2, end.body_qd.numpy()[0]
+    assert end.body_q.numpy()[0, 0] == pytest.approx(way, rel=5e-3)
+    assert -rate[5] * 0.05 == pytest.approx(rate[0], rel=1e-3)
+    assert end.body_q.numpy()[0, 1] == pytest.approx(0.05, abs=1e-6)
+
+
+@pytest.mark.parametrize(("beyond", "falls"), [(-0.005, False), (0.005, True)])
+def test_one_tips_over_the_edge_of_a_box(beyond: float, falls: bool) -> None:
+    """Where its centre is beyond it; the edge, which crosses its flat end, stays outside of it."""
+    model = over_box((0.5 + beyond, 0.08, 0, *STANDING))
+    solver, state, inside = sim.SolverXPBD(model, iterations=4), model.state(), 0.0
+    for _ in range(40):
+        state = sim.rollout(solver, state, 4, 1 / 480).final
+        q = state.body_q.numpy()[0]
+        seen = np.array(sim.quat_rotate_inv(sim.quat(*q[3:]), sim.vec3(*(np.array([0.5, 0, 0]) - q[:3]))))
+        inside = max(inside, min(0.05 - np.hypot(*seen[:2]), 0.08 - abs(seen[2])))
+    assert inside < 1e-4
+    axis = np.array(sim.quat_rotate(sim.quat(*q[3:]), sim.vec3(0, 0, 1)))
+    assert (abs(axis[1]) < 0.9) == falls
+
+
+def test_a_pin_lies_across_a_can_that_stands_on_another() -> None:
+    """The line of a capsule over both places of a rim, places of rims on the end of a cylinder beside."""
+    builder = sim.ModelBuilder(gravity=(0, -G, 0))
+    builder.add_ground_plane(0.0, cfg=Config(mu=0.5))
+    places = {"low": (0, 0.08, 0, *STANDING), "high": (0.02, 0.24, 0.01, *STANDING), "pin": (0.02, 0.34, 0, *LYING)}
+    for name, pose in places.items():
+        body = builder.add_body(pose, label=name)
+        size = (0.02, 0.2) if name == "pin" else (0.05, 0.08)
+        shape = "capsule" if name == "pin" else "cylinder"
+        getattr(builder, f"add_shape_{shape}")(body, None, *size, cfg=Config(density=600.0, mu=0.5))
+    model = builder.finalize(dtype=sim.float64)
+    end = sim.rollout(sim.SolverXPBD(model, iterations=4), model.state(), 120, 1 / 480).final
+    np.testing.assert_allclose(end.body_q.numpy()[:, :3], [pose[:3] for pose in places.values()], atol=1e-4)
 
 
 def test_one_stands() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from contact_worlds import CORNERS, FACES
 
 import sim
 
@@ -83,3 +85,43 @@ def test_what_is_thrown_back_far_from_its_centre_meets_what_is_there(near: bool)
     """The tip is predicted 5 cm away from what is behind it, and pushed back by 8; it came 3 cm into it unseen."""
     q = step(arm(near), dt=0.01, iterations=4).body_q.numpy()[0]
     assert q[1] + 2 * q[5] * q[6] > -0.003
+
+
+def shot(kind: str, velocity: float, on_body: bool, place: tuple[float, ...] = (0.1, 0.02, 0.0011)) -> sim.ModelBuilder:
+    """A particle, and a plate or a rod of 1 cm, of the world or on a body that is held."""
+    builder = sim.ModelBuilder(gravity=(0, 0, 0))
+    body = builder.add_body(label="low", held=True) if on_body else -1
+    lying = (0, 0, 0, 0, 0.5**0.5, 0, 0.5**0.5)
+    if kind == "box":
+        builder.add_shape_box(body, None, 0.5, 0.005, 0.5, label="plate")
+    elif kind == "mesh":
+        builder.add_shape_mesh(body, None, vertices=CORNERS, indices=FACES, scale=(0.5, 0.005, 0.5), label="plate")
+    elif kind == "sphere":
+        builder.add_shape_sphere(body, (0.099, 0, 0), 0.005, label="plate")
+    else:
+        getattr(builder, f"add_shape_{kind}")(body, lying, 0.005, 0.5, label="plate")
+    builder.add_particle(place, (0, velocity, 0), 0.1)
+    return builder
+
+
+@pytest.mark.parametrize("kind", ["box", "mesh", "sphere", "capsule", "cylinder"])
+def test_a_point_that_comes_through_in_a_step_is_an_error(kind: str) -> None:
+    """20 m/s: it is outside at both ends; 11 m/s: it ends inside, and is pushed out on the far side."""
+    on_body = kind in ("mesh", "capsule")
+    for velocity in (-20, -11):
+        with pytest.raises(sim.SimError, match=r"point 0 of .* has come through '(low\.)?plate' in a step"):
+            step(shot(kind, velocity, on_body))
+    assert step(shot(kind, -1, on_body), steps=9).particle_q.numpy()[0, 1] > 0.004
+
+
+@pytest.mark.parametrize("kind", ["box", "mesh"])
+def test_a_point_that_leaves_a_plate_over_its_edge_is_none(kind: str) -> None:
+    """It slides fast to the edge, falls past it, and another one flies past a corner at 1 mm."""
+    for place, velocity in (((0.45, 0.0051, 0), (20.0, -0.05, 0)), ((0.501, 0.02, 0.2), (0, -20.0, 0))):
+        builder = shot(kind, 0, False, place)
+        model = builder.finalize(dtype=sim.float64)
+        model.materials["particles.velocity"].assign([velocity])
+        end = sim.rollout(sim.SolverXPBD(model), model.state(), 4, DT).final
+        assert end.particle_q.numpy()[0, :2] == pytest.approx(
+            np.array(place)[:2] + 4 * DT * np.array(velocity)[:2], abs=5e-4
+        )

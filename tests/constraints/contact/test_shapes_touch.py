@@ -86,11 +86,19 @@ def test_particles_lie_on_a_box_that_they_push() -> None:
 
 
 def test_what_does_not_meet_is_said() -> None:
+    """A plane on a body, which nothing sees: an error where something may touch it."""
+    for touches, met in ((None, True), (("stone",), True), ((), False)):
+        builder = sim.ModelBuilder()
+        cart = builder.add_body([0, 1, 0], mass=1.0, inertia=1.0, label="cart")
+        builder.add_shape_plane((0, 1, 0, 0), body=cart, cfg=Config(touches=touches), label="top")
+        builder.add_shape_sphere(builder.add_body([0, 2, 0], label="stone"), None, 0.1)
+        if met:
+            with pytest.raises(sim.ModelError, match=r"cart.top: a plane on a body meets nothing so far, and 1 may"):
+                builder.finalize()
+        else:
+            builder.finalize()
     builder = sim.ModelBuilder()
-    stone = builder.add_body([0, 1, 0], label="stone")
-    corners = [[0.0, 0, 0], [0.1, 0, 0], [0, 0.1, 0], [0, 0, 0.1]]
-    faces = [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]]
-    builder.add_shape_mesh(stone, None, vertices=corners, indices=faces)
-    builder.add_shape_sphere((0.0, 0.0, 0.0), 0.1)
-    with pytest.raises(sim.ModelError, match="a mesh and a ball of the world do not meet so far"):
+    builder.add_shape_plane((0, 1, 0, 0), body=builder.add_body(mass=1.0, inertia=1.0, label="cart"))
+    builder.add_particle([0, 1, 0])
+    with pytest.raises(sim.ModelError, match=r"cart.ground: a plane on a body meets nothing so far, and 1 may"):
         builder.finalize()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import sim
+from sim.core.runtime.memory.host_memory import FRONT, address_of
 
 VECTORS = {sim.float32: sim.vec3, sim.float64: sim.vec3d}
 
@@ -96,6 +97,21 @@ def test_a_grid_that_was_not_built_is_empty():
     grid.build(sim.zeros(0, dtype=sim.vec3), 1.0)
     sim.launch(list_neighbours, 1, [grid.id, sim.vec3d(), 1.0], [counts])
     assert (counts.numpy() == -1).all() and len(x) == 1
+
+
+def test_a_capture_before_the_grid_is_built():
+    """Each thread's point has the number -1 then, and memory has room for one such element; replays see the grid."""
+    points = random_points(300)
+    x, counts = sim.array(points, dtype=sim.vec3), sim.zeros(300, dtype=int)
+    grid = sim.HashGrid(8, 8, 8)
+    with sim.ScopedCapture() as captured:
+        sim.launch(count_neighbours, 300, [grid.id, 1.0, x, counts])
+    assert not counts.numpy().any()
+    assert counts.ptr - address_of(counts.buffer.memory.base) >= FRONT
+    grid.build(x, 1.0)
+    sim.capture_launch(captured.graph)
+    distances = np.linalg.norm(points[:, None] - points[None], axis=2)
+    np.testing.assert_array_equal(counts.numpy(), (distances <= 1.0).sum(axis=1))
 
 
 def test_points_with_strides_and_of_two_dimensions():

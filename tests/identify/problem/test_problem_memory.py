@@ -144,3 +144,31 @@ def test_gradients_of_the_user_survive_an_evaluation(tmp_path):
     problem.gauss_newton(problem.start)
     for k, path in enumerate(paths):
         assert (problem.model[path].grad.numpy() == 2.0 + k).all()
+
+
+class Counting:
+    """An onlooker that counts rollouts."""
+
+    count = 0
+
+    def wants(self):
+        self.count += 1
+        return False
+
+
+def test_a_linearisation_begins_with_the_rollout_of_the_evaluation_before(tmp_path):
+    problem = sheet(tmp_path)
+    problem.onlooker = counting = Counting()
+    x = problem.start + 0.1
+    wanted = problem.gauss_newton(x)
+    assert counting.count == 1 + 1 + x.size  # with the gradient, where it starts, and a step in every direction
+    with problem.remembering():
+        for end in (problem.start, x):
+            problem.evaluate(end)
+        counting.count = 0
+        found = problem.gauss_newton(x)
+        assert counting.count == x.size
+        problem.gauss_newton(problem.start)
+        assert counting.count == x.size + 1 + x.size  # that evaluation is known, its rollout was let go
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)

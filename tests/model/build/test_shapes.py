@@ -155,7 +155,9 @@ def test_worlds_and_shapes_of_the_world():
     body = builder.add_body((0, 0, 9), label="cube")
     builder.add_shape_plane((0, 0, 2, -1), label="table")
     builder.add_shape_box(body)
-    builder.add_shape_plane(xform=(1, 0, 0, *TURN), body=body, width=2, length=3, label="side")
+    builder.add_shape_plane(
+        xform=(1, 0, 0, *TURN), body=body, width=2, length=3, label="side", cfg=builder.ShapeConfig(touches=())
+    )
     builder.add_shape_capsule(-1, (0, 0, 1), label="pole")
     builder.add_shape_sphere(-1, (3, 0, 0), 0.5)
     builder.add_particle((0, 0, 5))

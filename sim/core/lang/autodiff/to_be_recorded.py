@@ -25,6 +25,7 @@ from sim.core.lang.analysis.activity import (
     varied_values,
     written_from,
 )
+from sim.core.lang.analysis.addresses import no_derivative
 from sim.core.lang.autodiff.cache_plan import min_cut_cache
 from sim.core.lang.autodiff.rules import check_rules
 from sim.core.lang.errors import GradientError
@@ -92,9 +93,8 @@ def to_be_recorded(kernel: Func, active: Iterable[int], aliases: Iterable[Collec
 
     Raises GradientError where a value with a gradient passes through an array without, or stores cannot be replayed.
     """
-    by_address = next((op for op in walk(kernel.body) if op.name in ("load_at", "store_at")), None)
-    if by_address is not None:
-        raise GradientError("memory by its address has no gradient", by_address.span, "pass the array as an argument")
+    if any(op.name in ("load_at", "store_at") for op in walk(kernel.body)):
+        raise no_derivative(kernel, "gradient")
     aliases = tuple(aliases)
     kernel = dce(forward_stores(kernel, alias_groups(kernel, aliases)))
     groups = dict(alias_groups(kernel, aliases))

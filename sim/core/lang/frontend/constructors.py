@@ -109,7 +109,8 @@ def quaternion(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) ->
 
 @builtin("transformation", host=types.transformation)
 def transformation(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
-    """transformation(p, q): translation and rotation; without arguments the identity;
+    """transformation(p, q): translation and rotation; without arguments zeros, see
+    `transform_identity`;
     transformation(float) is its type."""
     scalar = _asks_for_a_type(t, args, kwargs, 1, node)
     if scalar is not None:

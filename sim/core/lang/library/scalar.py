@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import math
 
-from sim.core.lang.frontend.builtins import abs, acos_unclamped, asin_unclamped, copysign, sqrt, trunc, where
+from sim.core.lang.frontend.builtins import (
+    abs,
+    acos_unclamped,
+    asin_unclamped,
+    copysign,
+    max,
+    min,
+    sqrt,
+    trunc,
+    where,
+)
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.export import export
 from sim.core.lang.library.static import is_float, is_scalar, scalar_type
@@ -52,9 +62,15 @@ def round(x):
 
 @export
 def clamp(x, low, high):
-    """min(max(x, low), high); a NaN stays a NaN.  Derivative 1 by x inside and at the bounds, by the bound outside."""
-    raised = where(x < low, low, x)
-    return where(raised > high, high, raised)
+    """min(max(x, low), high), and as these it passes over a NaN: where x is one, the result is a bound.
+    Derivative 1 by x inside and at the bounds, by the bound outside."""
+    return min(max(x, low), high)
+
+
+@func
+def _within_one(x):
+    """x clamped to [-1, 1]; a NaN stays a NaN."""
+    return where(x < -1.0, scalar_type(x)(-1.0), where(x > 1.0, scalar_type(x)(1.0), x))
 
 
 @export
@@ -85,7 +101,7 @@ def smoothstep(edge0, edge1, x):
 @export
 def acos(x):
     """Arc cosine of x clamped to [-1, 1].  Derivative -1 / sqrt(1 - x^2) inside, 0 at the ends and outside."""
-    return acos_unclamped(clamp(x, -1.0, 1.0))
+    return acos_unclamped(_within_one(x))
 
 
 @acos.vjp
@@ -96,7 +112,7 @@ def _acos_vjp(x, y, ct):
 @export
 def asin(x):
     """Arc sine of x clamped to [-1, 1].  Derivative 1 / sqrt(1 - x^2) inside, 0 at the ends and outside."""
-    return asin_unclamped(clamp(x, -1.0, 1.0))
+    return asin_unclamped(_within_one(x))
 
 
 @asin.vjp

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary, WeakSet
 
 import numpy as np
 
+from sim.core.lang.analysis.addresses import no_derivative
 from sim.core.lang.autodiff.forward import kernel_tangent
 from sim.core.lang.errors import GradientError
 from sim.core.lang.ir.dce import dce
@@ -94,10 +95,7 @@ class Forward:
     def run(self, compiled: Compiled, device: Device, dims: tuple[int, ...], args: FlatArguments) -> None:
         """See `MemoryObserver`."""
         if compiled.by_address:
-            raise GradientError(
-                f"'{compiled.name}' works on memory by its address: no derivative can be followed there",
-                hint="pass the arrays as arguments",
-            )
+            raise no_derivative(compiled.func, "derivative")
         if capturing() is not None:  # a replay may find tangents where now there are none
             for a in args:
                 if isinstance(a, array) and differentiable(a.dtype):

@@ -33,6 +33,7 @@ from sim.core.runtime.launch.hidden import refuse_gradients_by_address
 from sim.core.runtime.launch.sandbox import host_argument, on_cpu, on_host, run_sandboxed, sandboxed_arguments
 from sim.core.runtime.launch.structures import refuse_elsewhere, structure_memory
 from sim.core.runtime.memory.buffer import Buffer
+from sim.core.runtime.memory.host_memory import ALIGNMENT
 from sim.core.runtime.memory.spans import extent_of
 from sim.core.runtime.tape.live_ins import LiveIn, LiveIns, restored
 from sim.core.runtime.tape.memory_report import Remembered
@@ -214,7 +215,8 @@ def _run_caching(
 ) -> LaunchRecord:
     """Run `forward`, the variant of the kernel that writes down what its adjoint needs."""
     plan, threads = pair.plan, thread_count(call.dims)
-    caches = [live_ins.arena.array((slots, threads), scalar, call.device) for scalar, slots in plan.caches]
+    rooms = ((scalar, (slots, _in_whole_lines(threads, scalar.size))) for scalar, slots in plan.caches)
+    caches = [live_ins.arena.array(shape, scalar, call.device) for scalar, shape in rooms]
     returned, counts = _room_for_returned(call, pair, forward, caches), None
     extra = [*caches, *returned]
     if plan.logs or returned:
@@ -223,6 +225,13 @@ def _run_caching(
         extra.append(counts)
     call.run_as(forward, [*call.args, *extra])
     return LaunchRecord(call, pair, before, caches, returned, counts, {})
+
+
+def _in_whole_lines(threads: int, size: int) -> int:
+    """Room of a slot for so many threads, in numbers of so many bytes: each slot of a cache begins where a line of
+    memory does, since vectors that lie across two lines take longer to store.  Few threads keep what they need."""
+    line = ALIGNMENT // size
+    return threads if threads < 16 * line else -(-threads // line) * line
 
 
 def _room_for_returned(call: Call, pair: AdjointPair, forward: Compiled, caches: list[array]) -> list[array]:

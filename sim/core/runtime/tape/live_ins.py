@@ -47,7 +47,6 @@ class RangeSnapshot:
     wanted: what these call the array, and who they are.  Not they themselves: they know their snapshot, and its memory
     would wait for the collector of garbage.
     writer: what overwrites them; "": others can write there.
-    captured: whether a replay of the open graph takes it again: the readers were captured in the same one.
     """
 
     buffer: Buffer
@@ -55,7 +54,6 @@ class RangeSnapshot:
     data: Buffer
     wanted: Sequence[tuple[str, str]]
     writer: str
-    captured: bool = False
 
     @property
     def reason(self) -> str:
@@ -115,11 +113,13 @@ class LiveIns:
 
     refuse: raise instead of taking snapshots.
     open: by buffer, those whose values the live memory still has; it is watched.  snapshots: of the others.
+    uncaptured: some of them were not taken in the graph that their readers are in: its replays do not renew them.
     """
 
     refuse: bool = False
     open: dict[Buffer, list[LiveIn]] = field(default_factory=dict)
     snapshots: list[RangeSnapshot] = field(default_factory=list)
+    uncaptured: bool = False
     arena: Arena = field(default_factory=Arena)
     _of_shared: dict[Buffer, list[RangeSnapshot]] = field(default_factory=dict)
 
@@ -171,6 +171,7 @@ class LiveIns:
         """Forget all."""
         self.release()
         self.snapshots.clear()
+        self.uncaptured = False
         self._of_shared.clear()
 
     # -- what is overwritten
@@ -230,11 +231,12 @@ class LiveIns:
         low, high = _hull(readers)
         captured = readers[0].series is not None and readers[0].series is _series()
         data, wanted = self.arena.buffer(high - low, buffer.device), [(r.name, r.reader) for r in readers]
-        snapshot = RangeSnapshot(buffer, low, data, wanted, writer, captured)
+        snapshot = RangeSnapshot(buffer, low, data, wanted, writer)
         if captured:
             add_native_node(snapshot.save, snapshot.row, snapshot)
         else:  # a replay would come too late: the values are those of before
             snapshot.save()
+            self.uncaptured = True
         self.snapshots.append(snapshot)
         return snapshot
 

@@ -19,6 +19,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from sim.core.lang.analysis.addresses import no_derivative
 from sim.core.lang.errors import GradientError, entry_point
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.ambient.recording import Bookmark
@@ -128,10 +129,7 @@ class Tape:
             return
         spec, args = call.spec, call.args
         if spec.forward.by_address:
-            raise GradientError(
-                f"kernel '{spec.kernel.name}' works on memory by its address: no gradient can be followed there",
-                hint="pass the arrays as arguments, or launch it with record_tape=False",
-            )
+            raise no_derivative(spec.func, "gradient", "; or launch it with record_tape=False")
         # 1. Is there a way back from all that it reads and writes?
         active, aliases = frozenset(spec.active(args)), spec.aliases(args)
         shared = [args[k] for k in active if args[k].buffer.shared]
@@ -221,7 +219,7 @@ class Tape:
     def replayed(self) -> None:
         """A graph that was captured while this recorded is about to be replayed.  Snapshots that were not taken inside
         of it still have the values of the first run: from now on they belong to another one than the live memory."""
-        self._replayed = self._replayed or not all(snapshot.captured for snapshot in self._live_ins.snapshots)
+        self._replayed = self._replayed or self._live_ins.uncaptured
 
     def mark(self, name: str, state: Mapping[str, array] | None = None) -> None:
         """Name what is recorded from here on, as "step 3".

@@ -13,7 +13,7 @@ import numpy as np
 
 from sim.constraints.base import REGISTRY
 from sim.constraints.slots.pattern import PARTICLE, Slots
-from sim.model.build.blocks import ConstraintBlock
+from sim.model.build.blocks import ConstraintBlock, FromShapes
 from sim.model.build.bodies import SlotPlace
 from sim.model.build.shapes.blocks import ShapeBlock
 from sim.model.build.shapes.pairs import CORNERS, FIELDS, RIMS, ROUND
@@ -31,6 +31,7 @@ def contact_blocks(
     out = []
     for number, shape in enumerate(shapes):
         points = touched.get(shape.label, np.zeros(0, np.int32))
+        _refuse_unmet(shape, shapes, len(points))
         if shape.contact and len(points):
             out.append(_with_plane_or_ball(shape, points, thickness[points]))
         elif len(points) and (shape.kind in FIELDS or shape.kind == "sphere"):
@@ -40,6 +41,21 @@ def contact_blocks(
                 if meets_world(shape, other):
                     out += _with_shape(shape, other, k)
     return out
+
+
+def _refuse_unmet(shape: ShapeBlock, shapes: Sequence[ShapeBlock], points: int) -> None:
+    """Raises ModelError where a shape would be passed through by what may touch it, because nothing sees it."""
+    owner = shape.bodies[0]
+    if shape.touches == ():
+        return
+    if shape.kind == "plane" and owner >= 0:
+        others = {s.owner for s in shapes if s.bodies[0] != owner and s.kind != "plane"}
+        others = others if shape.touches is None else others & set(shape.touches)
+        if points or others:
+            raise ModelError(
+                f"{shape.label}: a plane on a body meets nothing so far, and {points or len(others)} may touch it",
+                "Build it of a box, put the plane into the world, or give it `touches=()` to be seen only",
+            )
 
 
 def meets_world(of_world: ShapeBlock, other: ShapeBlock) -> bool:
@@ -87,14 +103,32 @@ def _with_particles(
     borrowed |= {key: path for key, path in shape.shared.items() if key in values}
     inside = "thickness" if shape.kind in FIELDS else "other_radius"
     constants = {inside: thickness[points], "compliance": np.zeros(len(points))}
+    constants |= _of_mesh(shape, number * worlds + world)
     own = SlotPlace(
         np.zeros((1, 3)), shape.turn[None], shapes=number * worlds + world, units=np.zeros((len(points), 3))
     )
     return ConstraintBlock(
         shape.label, shape.label, constraint, np.stack([bodies, points], axis=1).astype(np.int32),
         np.ones(len(points)), values, constants, slots=Slots.of([None if held else 0, PARTICLE]), places={0: own},
-        borrowed=borrowed,
+        borrowed=borrowed, from_shapes=_smooth(shape, values, len(points)),
     )  # fmt: skip
+
+
+def _of_mesh(shape: ShapeBlock, numbers: np.ndarray) -> dict[str, np.ndarray]:
+    """Which shapes rows are about, of a mesh."""
+    return {"mesh": numbers.astype(np.float64)} if shape.kind == "mesh" else {}
+
+
+def _smooth(shape: ShapeBlock, values: Mapping[str, np.ndarray], count: int) -> dict[str, FromShapes]:
+    """Coefficients of zero, where steps choose what rows are about, as they do of contacts with coefficients."""
+    nobody = np.full(count, -1)
+    given = {"mu": "friction", "restitution": "restitution"} if shape.kind == "mesh" else {}
+    return {
+        entry: FromShapes(name, nobody)
+        for name, key in given.items()
+        for entry in (key, f"other_{key}")
+        if entry not in values
+    }
 
 
 # ------------------------------------------------------------------------------------------ with shapes of bodies
@@ -153,11 +187,6 @@ def _places_on(shape: ShapeBlock, number: int, units: np.ndarray) -> SlotPlace:
 def _ball_of_world(label: str, ball: ShapeBlock, other: ShapeBlock, number: int) -> ConstraintBlock:
     """A ball of the world and a shape of a body, which sees its centre."""
     worlds = len(other.bodies)
-    if other.kind not in (*FIELDS, "sphere"):
-        raise ModelError(
-            f"{label}: a {other.kind} and a ball of the world do not meet so far",
-            f"Leave {other.owner!r} out of its `touches`, or build it of balls, capsules and boxes",
-        )
     radius = "thickness" if other.kind in FIELDS else "other_radius"
     values = {key: other.values[key] for key in _sizes(other)} | {radius: ball.values["radius"]}
     values, borrowed = _with_surface(values | {"compliance": ball.values["compliance"]}, ball, other)
@@ -165,11 +194,13 @@ def _ball_of_world(label: str, ball: ShapeBlock, other: ShapeBlock, number: int)
     borrowed |= {radius: f"{ball.label}.radius"}
     own = SlotPlace(np.zeros((1, 3)), other.turn[None], shapes=number * worlds + np.arange(worlds),
                     units=np.zeros((worlds, 3)))  # fmt: skip
+    constants = _of_mesh(other, number * worlds + np.arange(worlds))
     center = SlotPlace(ball.values["center"], np.array([[0.0, 0, 0, 1]]), key="center")
     return ConstraintBlock(
         label, ball.label, REGISTRY[FIELDS.get(other.kind, "contact_points")],
         np.stack([other.bodies, np.zeros_like(other.bodies)], axis=1), np.ones(worlds), values,
-        slots=Slots.of([0, None]), places={0: own, 1: center}, borrowed=borrowed,
+        constants, slots=Slots.of([0, None]), places={0: own, 1: center}, borrowed=borrowed,
+        from_shapes=_smooth(other, values, worlds),
     )  # fmt: skip
 
 
@@ -189,7 +220,7 @@ def _points_of(shape: ShapeBlock) -> np.ndarray:
 
 # ------------------------------------------------------------------------------------------ coefficients
 def _sizes(shape: ShapeBlock) -> Iterator[str]:
-    return (key for key in ("half", "radius", "half_height") if key in shape.values)
+    return (key for key in ("half", "radius", "half_height", "scale") if key in shape.values)
 
 
 def _with_surface(

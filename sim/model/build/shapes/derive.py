@@ -29,7 +29,31 @@ def shape_arrays(blocks: Sequence[ShapeBlock]) -> tuple[dict[str, int], dict[str
         "shape_body": np.concatenate([np.zeros(0, np.int32), *(block.bodies for block in blocks)]),
         "shape_scale": np.repeat(np.array([[*block.extent, 0.0] for block in blocks]).reshape(-1, 3), worlds, axis=0),
     }
-    return {"shapes": len(values["shape_body"])}, values
+    counts = {"shapes": len(values["shape_body"])}
+    of_meshes, meshes = _mesh_arrays(blocks, worlds)
+    return counts | of_meshes, values | meshes
+
+
+def _mesh_arrays(blocks: Sequence[ShapeBlock], worlds: Sequence[int]) -> tuple[dict[str, int], dict[str, Any]]:
+    """The triangles of meshes, which all worlds have in common."""
+    vertices, triangles = [np.zeros((0, 3))], [np.zeros((0, 3), np.int32)]
+    rows, corners = np.zeros((len(blocks), 2), np.int32), np.zeros((len(blocks), 2, 3))
+    points, faces = 0, 0
+    for k, block in enumerate(blocks):
+        if block.mesh is None:
+            continue
+        own = np.asarray(block.mesh.vertices, np.float64)
+        vertices.append(own)
+        triangles.append(np.asarray(block.mesh.triangles, np.int32) + points)
+        rows[k], corners[k] = (faces, faces + len(triangles[-1])), (own.min(axis=0), own.max(axis=0))
+        points, faces = points + len(own), rows[k, 1]
+    values = {
+        "mesh_vertices": np.concatenate(vertices),
+        "mesh_triangles": np.concatenate(triangles),
+        "shape_triangles": np.repeat(rows, worlds, axis=0),
+        "shape_corners": np.repeat(corners, worlds, axis=0),
+    }
+    return {"mesh vertices": points, "mesh triangles": int(faces)}, values
 
 
 def derive_shapes(

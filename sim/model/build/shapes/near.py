@@ -21,9 +21,9 @@ from sim.model.build.shapes.pairs import (
     FIELDS,
     POINTS,
     ROUND,
-    check_kinds,
     collide,
     crossings_of,
+    rolls,
     seen,
 )
 from sim.model.collision.near.declared import BodyContact, MeetingShapes, NearSet
@@ -65,8 +65,8 @@ def _colors(solids: int, worlds: int, capacity: int, recorded: bool) -> int:
 
 
 def is_solid(shape: ShapeBlock) -> bool:
-    """Whether it is looked for: planes and balls of the world have contacts of their own."""
-    return not shape.contact and shape.kind != "plane"
+    """Whether it is looked for: planes and balls of the world have contacts of their own, and meshes of all kinds."""
+    return not shape.contact and shape.kind not in ("plane", "mesh")
 
 
 def near_pairs(shapes: Sequence[ShapeBlock], joined: set[tuple[int, int]]) -> np.ndarray:
@@ -78,6 +78,12 @@ def near_pairs(shapes: Sequence[ShapeBlock], joined: set[tuple[int, int]]) -> np
         for i, j in combinations(range(len(solids)), 2):
             may[i, j] = collide(solids[i], solids[j], joined)
     return may.astype(np.int32)
+
+
+def rolling_pairs(shapes: Sequence[ShapeBlock]) -> np.ndarray:
+    """(n, n) int32 of the solids among the shapes: 1 for pairs that are constraints from the beginning anyway."""
+    solids = [shape for shape in shapes if is_solid(shape)]
+    return np.array([[rolls(a, b) for b in solids] for a in solids], np.int32).reshape(len(solids), len(solids))
 
 
 def meeting_shapes(
@@ -130,9 +136,6 @@ def near_contact(
     meeting = np.zeros((len(known), len(known)), bool)
     rows, columns = np.nonzero(may)
     meeting[classes[rows], classes[columns]] = True
-    for a, b in zip(rows.tolist(), columns.tolist(), strict=True):
-        if {"mesh", "cylinder"} & {solids[a].kind, solids[b].kind}:
-            check_kinds(solids[a], solids[b])
     roles: dict[_Kind, np.ndarray] = {}
     for i, j in product(range(len(known)), repeat=2):
         if meeting[i, j]:

@@ -13,16 +13,20 @@ from sim.model.build.shapes.contacts import meets_world
 from sim.model.build.shapes.pairs import EDGED, POINTS, RIMS, ROUND, collide
 from sim.model.errors import ModelError
 from sim.model.model import Model
+from sim.model.visuals import MeshForm
 
 ALLOWED = 0.1
 """How deep they may be, in parts of the least half width of the smaller one: contacts push them out at the start."""
 
 
 class PlacedSolid:
-    """A shape where it begins: kind, place (3,), axes (3, 3) in columns, size as in `shape_scale`."""
+    """A shape where it begins: kind, place (3,), axes (3, 3) in columns, size as in `shape_scale`; mesh: surface."""
 
-    def __init__(self, kind: str, size: np.ndarray, frame: np.ndarray, pose: np.ndarray | None) -> None:
+    def __init__(
+        self, kind: str, size: np.ndarray, frame: np.ndarray, pose: np.ndarray | None, mesh: MeshForm | None = None
+    ) -> None:
         self.kind, self.size = kind, size
+        self.triangles = np.zeros((0, 3, 3)) if mesh is None else (mesh.vertices * size)[mesh.triangles]
         self.at, self.axes = frame[:3], rotation_from_quaternion(frame[3:])
         if pose is not None:
             turn = rotation_from_quaternion(pose[3:])
@@ -44,6 +48,9 @@ class PlacedSolid:
     @property
     def width(self) -> float:
         """The least half width."""
+        if self.kind == "mesh":
+            corners = self.triangles.reshape(-1, 3)
+            return 0.5 * float(np.min(corners.max(axis=0) - corners.min(axis=0)))
         sizes = {"box": self.size, "cylinder": self.size[:2]}.get(self.kind, self.size[:1])
         return float(np.min(sizes))
 
@@ -55,6 +62,8 @@ class PlacedSolid:
         if self.kind in ROUND:
             x[:, 2] -= np.clip(x[:, 2], -self.half[2], self.half[2])
             return np.linalg.norm(x, axis=1) - self.radius
+        if self.kind == "mesh":
+            return np.array([distance_from_surface(p, self.triangles) for p in x])
         if self.kind == "box":
             out = np.abs(x) - self.size
         else:
@@ -67,6 +76,25 @@ class PlacedSolid:
         return float(np.max(self.radius - other.distance(self.points), initial=0.0))
 
 
+def distance_from_surface(point: np.ndarray, triangles: np.ndarray) -> float:
+    """Of a point (3,) from a closed surface of triangles (n, 3, 3), negative inside: that of the one next to it; of
+    those that share an edge or a corner the one that sees it most directly says the side."""
+    normals = np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0])
+    normals /= np.linalg.norm(normals, axis=1, keepdims=True)
+    height = np.einsum("ij,ij->i", point - triangles[:, 0], normals)
+    over, far = np.ones(len(triangles), bool), np.full(len(triangles), np.inf)
+    for k in range(3):
+        begin, edge = triangles[:, k], triangles[:, (k + 1) % 3] - triangles[:, k]
+        to = point - begin
+        over &= np.einsum("ij,ij->i", np.cross(edge, to), normals) >= 0.0
+        part = np.clip(np.einsum("ij,ij->i", to, edge) / np.einsum("ij,ij->i", edge, edge), 0.0, 1.0)
+        far = np.minimum(far, np.linalg.norm(to - part[:, None] * edge, axis=1))
+    far = np.where(over, np.abs(height), far)
+    nearest = np.flatnonzero(far <= far.min() * (1.0 + 1e-9))
+    facing = nearest[np.argmax(np.abs(height[nearest]))]
+    return float(np.copysign(far[facing], height[facing]))
+
+
 def check_apart(model: Model, shapes: Sequence[ShapeBlock], joined: set[tuple[int, int]]) -> None:
     """Raises ModelError where two shapes that collide begin inside of each other, in the first world."""
     read = model.device.numpy
@@ -75,7 +103,11 @@ def check_apart(model: Model, shapes: Sequence[ShapeBlock], joined: set[tuple[in
     )
     solids = [
         PlacedSolid(
-            s.kind, sizes[k * model.worlds], frames[k * model.worlds], None if (b := s.bodies[0]) < 0 else poses[b]
+            s.kind,
+            sizes[k * model.worlds],
+            frames[k * model.worlds],
+            None if (b := s.bodies[0]) < 0 else poses[b],
+            s.mesh,
         )
         for k, s in enumerate(shapes)
     ]

@@ -18,7 +18,12 @@ from sim.model.build.bodies import SlotPlace
 from sim.model.build.shapes.blocks import ShapeBlock
 from sim.model.errors import ModelError
 
-FIELDS = {"box": "contact_box", "capsule": "contact_capsule", "cylinder": "contact_cylinder"}
+FIELDS = {
+    "box": "contact_box",
+    "capsule": "contact_capsule",
+    "cylinder": "contact_cylinder",
+    "mesh": "contact_mesh",
+}
 """Shapes that see a point in their own frame, and the constraints."""
 CORNERS = np.array([[x, y, z] for x in (-1.0, 1.0) for y in (-1.0, 1.0) for z in (-1.0, 1.0)])
 POINTS = {"sphere": np.zeros((1, 3)), "capsule": np.array([[0.0, 0, -1], [0, 0, 1]]), "box": CORNERS}
@@ -32,23 +37,25 @@ ROUND = ("sphere", "capsule")
 NO_TURN = np.array([[0.0, 0, 0, 1]])
 
 
-def pair_blocks(shapes: Sequence[ShapeBlock], joined: set[tuple[int, int]]) -> list[ConstraintBlock]:
-    """joined: pairs of bodies of the first world with a joint between them."""
+def pair_blocks(shapes: Sequence[ShapeBlock], joined: set[tuple[int, int]], near: bool) -> list[ConstraintBlock]:
+    """joined: pairs of bodies of the first world with a joint between them; near: without what every step looks for."""
     fields: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
     crossings: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
     for i, j in combinations(range(len(shapes)), 2):
         if not collide(shapes[i], shapes[j], joined):
             continue
         check_kinds(shapes[i], shapes[j])
+        if rolls(shapes[i], shapes[j]) or (near and "mesh" not in (shapes[i].kind, shapes[j].kind)):
+            continue
         for f, p in ((i, j), (j, i)):
             if seen(shapes[f].kind, shapes[p].kind, f < p):
-                key = shapes[f].kind, shapes[p].kind, _pattern(shapes[f], shapes[p])
+                key = shapes[f].kind, shapes[p].kind, pattern_of(shapes[f], shapes[p])
                 fields.setdefault(key, []).append((f, p))
         if shapes[i].kind in EDGED and shapes[j].kind in EDGED:
             e, f = (j, i) if shapes[j].kind == "capsule" else (i, j)
-            key = shapes[e].kind, shapes[f].kind, _pattern(shapes[e], shapes[f])
+            key = shapes[e].kind, shapes[f].kind, pattern_of(shapes[e], shapes[f])
             crossings.setdefault(key, []).append((e, f))
-    made = [_field_block(*key, PairRows(shapes, pairs, len(POINTS[key[1]]))) for key, pairs in fields.items()]
+    made = [field_block(*key, PairRows(shapes, pairs, len(POINTS[key[1]]))) for key, pairs in fields.items()]
     for key, pairs in crossings.items():
         made.append(_edge_block(*key, PairRows(shapes, pairs, len(crossings_of(*key[:2])))))
     return made
@@ -71,7 +78,7 @@ def collide(a: ShapeBlock, b: ShapeBlock, joined: set[tuple[int, int]]) -> bool:
 
 def check_kinds(a: ShapeBlock, b: ShapeBlock) -> None:
     for s, other in ((a, b), (b, a)):
-        if s.kind == "mesh" or (s.kind == "cylinder" and other.kind != "sphere"):
+        if s.kind == "mesh" and other.kind != "sphere":
             raise ModelError(
                 f"{a.label} and {b.label}: a {a.kind} and a {b.kind} do not meet so far",
                 f"Leave {other.owner!r} out of the `touches` of {s.owner!r}, or build {s.label!r} of boxes, capsules"
@@ -79,14 +86,19 @@ def check_kinds(a: ShapeBlock, b: ShapeBlock) -> None:
             )
 
 
+def rolls(a: ShapeBlock, b: ShapeBlock) -> bool:
+    """Whether two shapes are a cylinder and one that meets its side and its rims: see `cylinders`."""
+    return "cylinder" in (a.kind, b.kind) and not {"sphere", "mesh"} & {a.kind, b.kind}
+
+
 def seen(field: str, points: str, first: bool) -> bool:
     """Whether the field of one kind meets the points of another; of two balls that of the first."""
     if field == "sphere":
         return points == "sphere" and first
-    return field in FIELDS and points in POINTS
+    return field in FIELDS and points in POINTS and (field != "mesh" or points == "sphere")
 
 
-def _pattern(a: ShapeBlock, b: ShapeBlock) -> str:
+def pattern_of(a: ShapeBlock, b: ShapeBlock) -> str:
     return Slots.of([None if s.bodies[0] < 0 else k for k, s in enumerate((a, b))]).kinds
 
 
@@ -127,7 +139,7 @@ class PairRows:
         return SlotPlace(zero[:1], self.turns[side], shapes=self.shapes[side], units=zero)
 
 
-def _field_block(kind: str, points: str, pattern: str, rows: PairRows) -> ConstraintBlock:
+def field_block(kind: str, points: str, pattern: str, rows: PairRows) -> ConstraintBlock:
     """Points of some shapes in the fields of others."""
     if kind == points == "box":
         return _corner_block(pattern, rows)
@@ -135,8 +147,11 @@ def _field_block(kind: str, points: str, pattern: str, rows: PairRows) -> Constr
     along_z = 1 if points == "capsule" else 2
     at = SlotPlace(np.zeros((1, 3)), NO_TURN, shapes=rows.shapes[1], units=units, along_z=along_z)
     own: dict[str, FromShapes] = {}
+    constants = {"compliance": np.zeros(rows.count)}
     if kind == "box":
         own["half"] = FromShapes("half", rows.shapes[0])
+    elif kind == "mesh":
+        own["scale"], constants["mesh"] = FromShapes("half", rows.shapes[0]), rows.shapes[0].astype(np.float64)
     else:
         own["radius"] = FromShapes(0, rows.shapes[0])
         if kind != "sphere":
@@ -146,8 +161,7 @@ def _field_block(kind: str, points: str, pattern: str, rows: PairRows) -> Constr
     label = f"{points} in {kind} ({pattern})"
     return ConstraintBlock(
         label, label, REGISTRY[FIELDS.get(kind, "contact_points")], rows.bodies, np.ones(rows.count), {},
-        constants={"compliance": np.zeros(rows.count)}, slots=Slots(pattern), places={0: rows.frame(0), 1: at},
-        from_shapes=own | rows.surface,
+        constants=constants, slots=Slots(pattern), places={0: rows.frame(0), 1: at}, from_shapes=own | rows.surface,
     )  # fmt: skip
 
 

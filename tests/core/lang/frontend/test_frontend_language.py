@@ -461,7 +461,7 @@ def test_constructors_whose_type_the_call_chooses() -> None:
         quaternion(float64),
         sim.transformation(float32),
     )
-    np.testing.assert_array_equal(evaluate(func_, 0.5, 4.0), [4, 0.5, 0.5, 0.5, 4, 4, 4, 4, 0, 0, 0, 0, 0, 0, 1])
+    np.testing.assert_array_equal(evaluate(func_, 0.5, 4.0), [4, 0.5, 0.5, 0.5, 4, 4, 4, 4, 0, 0, 0, 0, 0, 0, 0])
 
 
 def test_loops_over_vectors_tuples_and_matrix_rows() -> None:

@@ -84,7 +84,15 @@ def test_not_a_number_and_infinity() -> None:
         assert (ask("isnan", x), ask("isinf", x), ask("isfinite", x)) == (np.isnan(x), np.isinf(x), np.isfinite(x))
     for name in ("acos", "asin", "round", "frac", "degrees"):
         assert np.isnan(ask(name, np.nan))
-    assert np.isnan(ask("clamp", np.nan, 0.0, 1.0))
+    nan = np.nan  # as in min and max: a NaN is passed over
+    for args, result in (
+        ((nan, 0, 1), 0),
+        ((0.5, nan, 1), 0.5),
+        ((-2, -1, nan), -1),
+        ((2, nan, 1), 1),
+        ((nan, 1, 0), 0),
+    ):
+        assert ask("clamp", *map(float, args)) == result
     assert [ask("clamp", x, 1.0, -1.0) for x in (-2.0, 0.0, 2.0)] == [-1.0] * 3  # the upper bound rules
     assert [ask("round", x) for x in (0.5, -0.5, 2.5, 0.49999999999999994, 1e17, -3.0)] == [1, -1, 3, 0, 1e17, -3]
     assert [ask("acos", 2.0), ask("asin", -2.0)] == [0.0, -np.pi / 2]

@@ -106,7 +106,9 @@ def test_gradients_reach_the_numbers_of_such_structs_and_are_refused_through_the
     out = sim.zeros(1, requires_grad=True)
     with sim.Tape() as tape:
         sim.launch(square_masses, 2, [bodies, out])
-        with pytest.raises(sim.GradientError, match="by its address"):
+        with pytest.raises(
+            sim.GradientError, match=r"(?s)'sums' works on .* in an element of 'bodies': .*or a Body inst"
+        ):
             sim.launch(sums, 2, [bodies, sim.zeros(2)])
     tape.backward(out)
     assert [g.mass for g in bodies.grad.list()] == [2, 4]

@@ -299,11 +299,23 @@ def test_what_was_claimed_in_a_capture_is_saved_again_by_a_replay_and_what_was_c
         inside = live_ins.add(x, "f", "x")
         live_ins.before_write(x, "w")
         live_ins.before_write(y, "w")
-    assert inside.snapshot.captured and not before.snapshot.captured and not outside.snapshot.captured
     x.assign(np.array([7.0, 8.0]))
     y.assign(np.array([9.0]))
     graph.replay()
     assert content(inside) == [7.0, 8.0] and content(before) == [3.0] and content(outside) == [4.0]
+
+
+def test_what_no_replay_takes_again_is_told_until_it_is_forgotten():
+    x, y, live_ins = array(1.0, 2.0), array(3.0), LiveIns()
+    live_ins.add(y, "f", "y")
+    with sim.capture():
+        live_ins.add(x, "f", "x")
+        live_ins.before_write(x, "w")
+        assert not live_ins.uncaptured
+        live_ins.before_write(y, "w")
+        assert live_ins.uncaptured
+    live_ins.clear()
+    assert not live_ins.uncaptured
 
 
 def test_tangents_are_exchanged_with_their_values_and_back_again(monkeypatch):

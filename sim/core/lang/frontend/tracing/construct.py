@@ -134,14 +134,12 @@ def _component(t: Context, ty: Homogeneous, k: int, x: TracedValue, node: ast.AS
 
 
 def _transformation(t: Context, ty: Transformation, args: Positional, kwargs: Keywords, node: ast.AST) -> VectorValue:
-    """`transform(p, q)`, `transform()` (the identity), seven numbers, another transform."""
+    """`transform(p, q)`, `transform()` (zeros, on the host the identity), seven numbers, another transform."""
     for key in kwargs:
         if key not in ("p", "q"):
             raise t.error(node, f"{ty}(...) takes no argument '{key}'", "its parts are p (vec3) and q (quat)")
     if not args and kwargs:
         args = (kwargs.get("p", t.zero(vector(3, ty.dtype))), kwargs.get("q", identity_quaternion(t, ty.dtype)))
-    elif not args:
-        args = (t.zero(vector(3, ty.dtype)), identity_quaternion(t, ty.dtype))
     elif len(args) == 1 and "q" in kwargs:
         args = (args[0], kwargs["q"])
     if len(args) == 2 and [len(_scalars_of(a)) for a in args] != [3, 4]:

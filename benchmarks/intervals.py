@@ -6,10 +6,10 @@ The clock of every take is off by up to two frames either way, its axes by up to
 30 % off.  Of every take it prints the seed, what was found and its standard errors; at the end, of each number: the
 share of intervals that hold the truth, the median of the predicted standard errors over the spread of what was found.
 
-    python benchmarks/coverage.py                            # 200 takes, some 2 s each
-    python benchmarks/coverage.py --takes 50 --from 1000     # other seeds
-    python benchmarks/coverage.py --known                    # clock and axes known: are standard errors right at all?
-    python benchmarks/coverage.py --known --estimated        # the noise is not
+    python benchmarks/intervals.py                            # 200 takes, some 2 s each
+    python benchmarks/intervals.py --takes 50 --from 1000     # other seeds
+    python benchmarks/intervals.py --known                    # clock and axes known: are standard errors right at all?
+    python benchmarks/intervals.py --known --estimated        # the noise is not
 """
 
 from __future__ import annotations

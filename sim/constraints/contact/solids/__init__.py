@@ -1,0 +1,1 @@
+"""Contact with solids that have no formula of their own: what closed surfaces of triangles enclose."""

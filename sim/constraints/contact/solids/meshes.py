@@ -1,0 +1,127 @@
+"""Contact of a point with what a closed surface of triangles encloses: C >= 0 outside.
+
+Each step chooses the triangle that is next to where a point is predicted (`make_mesh_choice`), an integer; where on it,
+and how far away, is computed anew in every projection, with its derivative.
+"""
+
+# Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
+# mypy: ignore-errors
+
+from sim.constraints.base import constraint
+from sim.constraints.contact.boxes import OPEN, middle
+from sim.constraints.contact.pairs import place_in_triangle
+from sim.constraints.particles import particle_layout
+from sim.constraints.projection import parameter_struct
+from sim.constraints.slots.bodies import body_struct, slot_struct
+from sim.constraints.slots.linearization import movers_of, seen_points
+from sim.constraints.slots.pattern import Slots
+from sim.core.lang.embedding import fields_at
+from sim.core.lang.frontend.builtins import abs, max, static, tid, where
+from sim.core.lang.frontend.function import func
+from sim.core.lang.library.vector import cross, dot, length, normalize
+from sim.core.lang.memoize import memoize
+from sim.core.lang.types import Scalar, quaternion, vec3, vector
+from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.launch.kernel import Kernel, kernel
+
+ALIKE = 1e-5
+"""Triangles are as near as each other to within so many parts of the mesh: at an edge or a corner that they share."""
+AROUND = 0.25
+"""How far outside of the box around a mesh points are looked at, in parts of its size, beside what they come."""
+
+
+@constraint(
+    points=2,
+    unilateral=True,
+    units={"scale": "", "thickness": "m", "a": "m", "b": "m", "c": "m", "mesh": "", "side": ""},
+    added_by="add_shape_mesh",
+    frames=(0,),
+    reach=("", "thickness"),
+)
+def contact_mesh(x, scale: vec3, thickness: float, mesh: float, side: float, a: vec3, b: vec3, c: vec3):
+    """Distance of a point from the surface of a mesh, negative inside of it, minus the thickness.  C [m].
+
+    mesh: number of its shape; a, b, c: corners of the triangle next to the point, before they are scaled; side: 1 where
+    the point is outside, -1 inside, 0: open.  A step chooses these.  Over the triangle it is the distance from its
+    plane, smooth through 0.
+    """
+    if abs(side) > 0.5:
+        p, q, r = middle(a, scale), middle(b, scale), middle(c, scale)
+        u, v, w, over = place_in_triangle(x, p, q, r)
+        apart = x - (u * p + v * q + w * r)
+        far = dot(apart, apart)
+        found = dot(normalize(cross(q - p, r - p)), x - p)
+        if not over and far > 0.0:
+            found = side * length(apart)
+        return found - thickness
+    return 0.0 * x[0] + OPEN
+
+
+@func
+def has_triangle(contacts, k: int):
+    return abs(contacts.data.side[k]) > 0.5
+
+
+@memoize
+def make_mesh_choice(slots: Slots, real: Scalar) -> Kernel:
+    """The triangles next to the points `tid()` of `contact_mesh`, and on which side they are, from predicted poses.
+
+    Of triangles that are as near the one that sees the point most directly says the side.
+    """
+    c, vec3, Quat = contact_mesh, vector(3, real), quaternion(real)
+    layout = particle_layout(real)
+    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
+    movers, seen = movers_of(slots), seen_points(c, slots, real)
+    particle_type, position, count = layout.type(real), layout.position, len(slots.particles)
+
+    @func
+    def outside_of_box(at, low, high, scale):
+        """How far a point is outside of a box along the axis where that is most."""
+        out = real(-1e30)
+        for j in static(range(3)):
+            out = max(out, max(low[j] * scale[j] - at[j], at[j] - high[j] * scale[j]))
+        return out
+
+    @kernel(name=f"choose_{c.name}_{slots.kinds}")
+    def choose(
+        points: array2d[int],
+        placing: SlotData,
+        bodies: Bodies,
+        particle: array[particle_type],
+        dx: array[vec3],
+        turn: array[Quat],
+        x_ref: array[vec3],
+        vertices: array[vec3],
+        triangles: array2d[int],
+        first: array2d[int],
+        box: array2d[vec3],
+        data: Data,
+    ):
+        k = tid()
+        p_k, _, of_p, begun, _, _, poses = movers(k, points, bodies, particle, dx, turn)
+        placed = fields_at(placing, k)
+        at = seen([position(of_p[p]) for p in static(range(count))], poses, placed)
+        before = seen([x_ref[p_k[p]] for p in static(range(count))], begun, placed)
+        m, scale = int(data.mesh[k]), data.scale[k]
+        size = length(middle(box[m, 1] - box[m, 0], scale))
+        reach = data.thickness[k] + 3.0 * length(at - before) + AROUND * size
+        side, a, b, d = real(0.0), vec3(), vec3(), vec3()
+        if outside_of_box(at, box[m, 0], box[m, 1], scale) < reach:
+            least, facing = real(1e30), real(0.0)
+            for t in range(first[m, 0], first[m, 1]):
+                i, j, h = vertices[triangles[t, 0]], vertices[triangles[t, 1]], vertices[triangles[t, 2]]
+                p, q, r = middle(i, scale), middle(j, scale), middle(h, scale)
+                u, v, w, over = place_in_triangle(at, p, q, r)
+                apart = at - (u * p + v * q + w * r)
+                far, towards = length(apart), dot(normalize(cross(q - p, r - p)), apart)
+                if far < least + static(ALIKE) * size:
+                    if far < least - static(ALIKE) * size or abs(towards) > facing:
+                        facing = abs(towards)
+                        side = where(towards < 0.0, real(-1.0), real(1.0))
+                        a, b, d = i, j, h
+                    if far < least:
+                        least = far
+        data.side[k], data.a[k], data.b[k], data.c[k] = side, a, b, d
+
+    choose.race_free = True  # rows are their own
+    return choose
