@@ -274,7 +274,7 @@ class Table(Kind):
             else:
                 reading.marks[place] = child.mark
                 reading.key_marks[place] = child.key_mark or child.mark
-                hint = word_hint(key, known)
+                hint = self._inside_of(key) or word_hint(key, known)
                 misspelt.update(name for name in known if hint == f"did you mean `{name}`?" and name not in given)
                 reading.problem(place, f"unknown {self.noun} `{key}`", hint, key=True)
                 reading.broken.add(place)
@@ -294,6 +294,15 @@ class Table(Kind):
                 filled = line.kind.read(node_of(line.default, reading.mark(steps)), (*steps, line.name), reading)
                 data[line.name] = filled
         return {name: data[name] for name in known if name in data}
+
+    def _inside_of(self, key: str) -> str:
+        """A hint for a key that is known one mapping further in."""
+        inner = [
+            line.name
+            for line in self.lines
+            if line.name != key and isinstance(line.kind, Table) and any(own.name == key for own in line.kind.lines)
+        ]
+        return f"it is a key of {' and of '.join(f'`{name}`' for name in inner)}" if 0 < len(inner) < 4 else ""
 
     def _check_groups(self, given: Mapping[str, YamlNode], misspelt: set[str], steps: Steps, reading: Reading) -> None:
         for group in (*self.one_of, *self.at_most_one):

@@ -27,7 +27,10 @@ def _run(options: argparse.Namespace) -> int:
         counts = contact_rows(problem.contacts(problem.start))
     good = all(row.ok for row in rows)
     if options.json:
-        shown = [{**vars(row), "error": row.error, "ok": row.ok, "rough": row.rough} for row in rows]
+        shown = [
+            {**vars(row), "error": row.error, "ok": row.ok, "rough": row.rough, "vanishes": row.vanishes}
+            for row in rows
+        ]
         told = {"rows": shown, "ok": good, "gradient_growth": growth_rows(growth), "contacts": counts}
         print(to_json(told, indent=2))
         return 0 if good else 1
@@ -41,7 +44,7 @@ def _run(options: argparse.Namespace) -> int:
         ("step", lambda row: f"{row.step:g}"),
         ("contacts switched", lambda row: str(row.switched)),
         ("scatter nearby", lambda row: f"{row.scatter:.1e}"),
-        ("", lambda row: "ok" if row.ok else "OFF"),
+        ("", lambda row: "zero within rounding" if row.vanishes else "ok" if row.ok else "OFF"),
     )
     for name, found in growth.items():
         print(

@@ -24,6 +24,8 @@ from sim.identify.problem import Problem
 
 STEPS = (1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6, 3e-7, 1e-7)
 TOLERANCE = 1e-5
+LAST_BITS = 8 * float(np.finfo(np.float64).eps)
+"""Relative, of a loss: what is left of it in the difference of two values that should be equal."""
 NEARBY = np.linspace(-1e-2, 1e-2, 7)
 """Coordinates, about the point, at which the derivative is taken again."""
 ROUGH = 0.25
@@ -39,6 +41,7 @@ class SlopeCheck:
     scatter: of the derivative at `NEARBY` coordinates about a straight line, over its size there (root mean squares).
     at_switch: contacts within a relative 1e-6 of a switch at the point itself; then sides are the differences to both
     sides of it, and the gradient may be that of one.
+    rounding: what the last bits of the loss make of such a difference.
     """
 
     parameter: str
@@ -49,6 +52,12 @@ class SlopeCheck:
     scatter: float
     at_switch: int = 0
     sides: tuple[float, float] | None = None
+    rounding: float = 0.0
+
+    @property
+    def vanishes(self) -> bool:
+        """Whether both are zero as far as differences of this loss can tell."""
+        return max(abs(self.gradient), abs(self.difference)) <= self.rounding
 
     @property
     def error(self) -> float:
@@ -61,13 +70,13 @@ class SlopeCheck:
 
     @property
     def ok(self) -> bool:
-        """Whether it is below the tolerance."""
-        return self.error <= TOLERANCE
+        """Whether it is below the tolerance, or nothing depends on the parameter."""
+        return self.vanishes or self.error <= TOLERANCE
 
     @property
     def rough(self) -> bool:
         """Whether the derivative is so different at neighbouring points that it says little, though it is right."""
-        return self.scatter > ROUGH
+        return self.scatter > ROUGH and not self.vanishes
 
 
 def check_gradient(problem: Problem, x: np.ndarray | None = None, seed: int = 0) -> list[SlopeCheck]:
@@ -86,6 +95,7 @@ def check_gradient(problem: Problem, x: np.ndarray | None = None, seed: int = 0)
         directions[name] = direction
     near = _nearby(problem, x, sum(directions.values(), np.zeros(x.size)), gradient)
     there = sum(look.count.switching for look in problem.contacts(x))
+    last_bits = LAST_BITS * abs(problem.value(x))
     rows = []
     for name, direction in directions.items():
         slope = float(gradient @ direction)
@@ -93,7 +103,8 @@ def check_gradient(problem: Problem, x: np.ndarray | None = None, seed: int = 0)
         difference, step = min(estimates, key=lambda found: abs(found[0] - slope))
         switched = switched_contacts(problem, x - step * direction, x + step * direction)
         known = sides if there else None
-        rows.append(SlopeCheck(name, slope, difference, step, switched, scatter(near @ direction), there, known))
+        spread = scatter(near @ direction)
+        rows.append(SlopeCheck(name, slope, difference, step, switched, spread, there, known, last_bits / step))
     return rows
 
 

@@ -48,9 +48,9 @@ _CHOSEN = re.compile(r"<(\w+)>")
 def scene_reference(materials: Mapping[str, MaterialSpec]) -> str:
     """The reference of the scene format in Markdown: a table of keys for every mapping of a scene."""
     parts = [_HEAD]
-    for path, table in _tables("", scene_schema(materials).kind):
-        parts.append(f"## {path}" if path else "## A scene")
-        parts += [f"Exactly one of {_names(group)}." for group in table.one_of]
+    for path, chosen, table in _tables("", scene_schema(materials).kind):
+        parts.append(f"## {path}{f', with `{chosen}`' if chosen else ''}" if path else "## A scene")
+        parts += [f"Exactly one of {_names(group)}." for group in table.one_of if group != (table.only_if,)]
         parts += [f"At most one of {_names(group)}." for group in table.at_most_one]
         if table.needs_one:
             parts.append("At least one key.")
@@ -62,18 +62,23 @@ def scene_reference(materials: Mapping[str, MaterialSpec]) -> str:
     return _CHOSEN.sub(lambda found: found[1].upper(), "\n\n".join(parts)) + "\n"
 
 
-def _tables(path: str, kind: Kind) -> Iterator[tuple[str, Table]]:
-    """Every table of the schema with its path, outer ones first; one that stands in several places once."""
+def _tables(path: str, kind: Kind) -> Iterator[tuple[str, str, Table]]:
+    """Every table of the schema with its path, outer ones first; one that stands in several places once.
+
+    Between them the key that a table is chosen by, or one around it, where there are several of its path; else "".
+    """
     seen: list[Table] = []
-    waiting = [(path, kind)]
+    waiting = [(path, "", kind)]
     while waiting:
-        path, kind = waiting.pop(0)
+        path, chosen, kind = waiting.pop(0)
         if isinstance(kind, Table):
             if kind in seen or kind.short:  # material values have a chapter of their own
                 continue
             seen.append(kind)
-            yield path, kind
-        waiting = kind.nested(path) + waiting
+            chosen = kind.only_if or chosen
+            yield path, chosen, kind
+        parts = sorted(kind.nested(path), key=lambda part: isinstance(part[1], Table) and bool(part[1].only_if))
+        waiting = [(inner, chosen, part) for inner, part in parts] + waiting
 
 
 def _rows(table: Table) -> str:

@@ -47,6 +47,31 @@ loss:
 """
 
 
+HEAVY = """\
+format: 1
+name: heavy
+time: {duration: 0.2, fps: 10, substeps: 20}
+objects:
+  stones: {particles: {positions: [[0, 1, 0]], mass: 0.1}, velocity: [1, 2, 0.3]}
+markers:
+  all: {on: stones, where: {all: true}}
+parameters:
+  mass: {of: objects.stones.particles.mass, bounds: [0.01, 1]}
+  velocity: {of: objects.stones.velocity, bounds: [-10, 10]}
+loss:
+  - {reach: {marker: all, point: [7, 1, 2], at: last, scale: 1 mm}}
+"""
+
+
+def test_what_nothing_depends_on_is_zero_and_not_off(tmp_path, capsys):
+    """How heavy a stone is does not tell where it falls: what rounding makes of the two zeros is no error."""
+    scene = str(write_scene(tmp_path, HEAVY))
+    assert main(["gradcheck", scene, "--json"]) == 0
+    mass, velocity = json.loads(capsys.readouterr().out)["rows"]
+    assert mass["vanishes"] and mass["ok"] and not mass["rough"]
+    assert velocity["ok"] and not velocity["vanishes"] and velocity["error"] < 1e-6
+
+
 def test_chaos_is_told_once_to_the_api(tmp_path):
     problem = sim.load_scene(write_scene(tmp_path, PENDULUM)).build(dtype=sim.float64)
     with pytest.warns(sim.ChaoticGradientWarning, match="experiment `main`: .* up to .* s") as heard:
