@@ -154,4 +154,5 @@ SPEC = MinimizerSpec(
     "Gauss-Newton with damping: few steps, each with one more rollout for every number that is sought",
     30,
     lambda traits, _: GaussNewton(traits.normal_equations, max_step=traits.max_step, noise=traits.noise),
+    linearises=True,
 )
