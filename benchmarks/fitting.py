@@ -84,6 +84,13 @@ class Counted:
         self._saw(found.loss)
         return found.loss, found.gradient.copy()
 
+    def approximate(self, x: np.ndarray) -> tuple[float, np.ndarray]:
+        before = self.ledger.cost
+        found = self.problem.approximate(x)
+        if self.is_whole:  # the loss comes first: one rollout
+            self.ledger.seen.append((before + 1.0, found[0]))
+        return found
+
     def numbers(self, x: np.ndarray) -> np.ndarray:
         """The residuals (n,) whose squares add up to the loss."""
         found = self.problem.residuals(x, self.problem.simulate(x, self.problem.fitted))
@@ -112,7 +119,17 @@ def ours(problem: Problem, ledger: Ledger, ratio: float) -> None:
     for horizon in problem.method.horizons:
         part = Counted(problem.up_to(horizon), problem, ledger, ratio)
         memories.enter_context(part.problem.remembering())
-        stages.append(Stage(horizon.label, part.value_and_grad, part.problem.gauss_newton, problem.describe))
+        own = part.problem
+        stages.append(
+            Stage(
+                horizon.label,
+                part.value_and_grad,
+                own.gauss_newton,
+                problem.describe,
+                part.approximate,
+                own.approximate_gauss_newton,
+            )  # fmt: skip
+        )
     starts = problem.space.starts(problem.method.starts, problem.method.seed)
     with memories:
         search(stages, starts, problem.bounds, problem.method)

@@ -18,7 +18,7 @@ from sim.identify.data.measures import Measure
 from sim.identify.data.registration import Alignment
 from sim.identify.evaluate.alignment import InnerProblem
 from sim.identify.evaluate.evaluator import ContactLook, Evaluator, Onlooker, Prepared, Rolled
-from sim.identify.losses.jacobian import linearise
+from sim.identify.losses.jacobian import Linearised, linearise
 from sim.identify.losses.residuals import Residuals
 from sim.identify.losses.terms.base import Term, TrajectoryTerm
 from sim.identify.parameters.parameters import Parameter
@@ -59,10 +59,12 @@ class Description:
 
 @dataclass(eq=False)
 class _Memory:
-    """What a search need not compute again: evaluations by coordinates, the rollouts of the last one, terms made
-    ready."""
+    """What a search need not compute again: evaluations by coordinates, the last of a loss alone and the last
+    derivatives of residuals, the rollouts of the last evaluation, terms made ready."""
 
     evaluations: dict[bytes, Evaluation] = field(default_factory=dict)
+    value: tuple[bytes, Evaluation] | None = None
+    linearised: tuple[bytes, Linearised] | None = None
     last: tuple[bytes, list[Rolled]] = field(default_factory=lambda: (b"", []))
     prepared: Prepared = field(default_factory=dict)
 
@@ -263,9 +265,32 @@ class Problem:
     def gauss_newton(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """J' W J (n, n), -J' W r (n,) of the residuals at x: half the second and first derivative of the loss."""
         gradient = self.evaluate(x).gradient  # exact, where the differences are not
-        key, rolled = self._remembered.last if self._remembered is not None else (b"", [])
-        known = self._evaluator.simulated(rolled) if key == np.array(x, dtype=np.float64).tobytes() else None
-        return linearise(self, x, known).step_matrix, -0.5 * gradient
+        return self._linearised(x).step_matrix, -0.5 * gradient
+
+    def approximate(self, x: np.ndarray) -> tuple[float, np.ndarray]:
+        """Loss, as `value`, and gradient (n,) by differences: of use far from the minimum, and cheaper.
+
+        Raises FloatingPointError where a rollout breaks down."""
+        x = np.array(x, dtype=np.float64)
+        found = self._evaluate(x, gradient=False)
+        if self._remembered is not None:
+            self._remembered.value = x.tobytes(), found
+        return found.loss, -2.0 * self._linearised(x).descent
+
+    def approximate_gauss_newton(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As `gauss_newton`, of differences alone."""
+        found = self._linearised(x)
+        return found.step_matrix, found.descent
+
+    def _linearised(self, x: np.ndarray) -> Linearised:
+        """Residuals at x and their derivatives."""
+        key, memory = np.array(x, dtype=np.float64).tobytes(), self._remembered
+        if memory is None:
+            return linearise(self, x)
+        if memory.linearised is None or memory.linearised[0] != key:
+            known = self._evaluator.simulated(memory.last[1]) if memory.last[0] == key else None
+            memory.linearised = key, linearise(self, x, known)
+        return memory.linearised[1]
 
     def measure(self, simulation: Simulation) -> dict[str, dict[str, Any]]:
         """Every measure of a simulation and of its recording: {simulated, measured, error: relative, unit}."""
@@ -315,7 +340,7 @@ class Problem:
         starts = self.space.starts(self.method.starts, self.method.seed)
         problems = [self.up_to(h) for h in self.method.horizons]
         stages = [
-            Stage(h.label, p.value_and_grad, p.gauss_newton, p.describe)
+            Stage(h.label, p.value_and_grad, p.gauss_newton, p.describe, p.approximate, p.approximate_gauss_newton)
             for h, p in zip(self.method.horizons, problems, strict=True)
         ]
         with ExitStack() as memories:
@@ -372,7 +397,9 @@ class Problem:
 
     def describe(self, x: np.ndarray) -> dict[str, Any]:
         """What a log entry says about a point: physical parameters and the terms of the loss."""
-        return {"parameters": self.physical(x), "terms": self.evaluate(x).terms}
+        known = None if self._remembered is None else self._remembered.value
+        found = known[1] if known is not None and known[0] == x.tobytes() else self.evaluate(x)
+        return {"parameters": self.physical(x), "terms": found.terms}
 
     def gradient_memory(self) -> float:
         """Bytes that the largest rollout needs for its gradient."""

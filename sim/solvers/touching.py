@@ -22,14 +22,16 @@ from sim.constraints.contact.forms import (
     moving_struct,
 )
 from sim.constraints.contact.impact import make_impact
+from sim.constraints.contact.impulses.rebound import make_inertias, make_meeting, make_rebound
+from sim.constraints.contact.impulses.restitution import NoRebound, Rebounding, Restitution
+from sim.constraints.contact.impulses.rows import RowLayout, row_struct
 from sim.constraints.contact.projection import make_contact_projection
-from sim.constraints.contact.rebound import make_rebound
 from sim.constraints.contact.resting import make_contact_end, make_contact_start, make_slid
 from sim.constraints.contact.solids.meshes import contact_mesh, make_mesh_choice
 from sim.constraints.contact.solids.rim_choice import make_rim_choice
 from sim.constraints.contact.solids.rims import RIM_CONTACTS
 from sim.constraints.contact.surface import impact_struct, surface_struct
-from sim.core.lang.types import vector
+from sim.core.lang.types import matrix, vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.launch.launch import launch
@@ -107,6 +109,9 @@ class FrictionStep:
         self.passing = PassingCheck(model, self.bodies, self.near)
         self.points_passing = PointPassingCheck(model, self.bodies, self.batches)
         self.moving = moving_struct(real)()
+        self.moving.inertia = zeros(model.body_count, matrix((3, 3), real), model.device, model.requires_grad)
+        given = any(path.rpartition(".")[2] == "restitution" for path in model.materials)
+        self.restitution: Restitution = Rebounding() if given else NoRebound()
         self.touching: dict[str, Touching] = {}
         for batch in self.batches:
             if not batch.set.surface:
@@ -122,6 +127,9 @@ class FrictionStep:
                 setattr(batch.parameters, name, zeros(n, chosen, model.device))
             along, late, gained = (zeros(n, kind, model.device, grad) for kind in (vector(3, real), real, real))
             still = zeros(n, vector(3, real), model.device, requires_grad=False)
+            rows, layout = row_struct(real)(), RowLayout(batch.set.constraint, batch.set.slots)
+            rows.vectors = zeros((n, layout.shape[0]), vector(3, real), model.device, grad)
+            rows.numbers = zeros((n, layout.shape[1]), real, model.device, grad)
             contacts = contact_struct(batch.set.constraint, batch.set.slots, real)(
                 points=batch.set.points,
                 placing=batch.placing,
@@ -134,6 +142,7 @@ class FrictionStep:
                 along=along,
                 late=late,
                 gained=gained,
+                rows=rows,
             )
             self.touching[batch.set.name] = Touching(batch, contacts, surface, impacts, along, late, still)
 
@@ -141,7 +150,8 @@ class FrictionStep:
     def scratch(self) -> list[array]:
         """Arrays that every step writes before it reads them."""
         near = [] if self.near is None else self.near.scratch
-        return [*near, *self.passing.scratch, *self.points_passing.scratch] + [
+        passing = [*self.passing.scratch, *self.points_passing.scratch]
+        return [*near, *passing, self.moving.inertia] + [
             a
             for t in self.touching.values()
             for a in (
@@ -152,6 +162,8 @@ class FrictionStep:
                 t.along,
                 t.late,
                 t.contacts.gained,
+                t.contacts.rows.vectors,
+                t.contacts.rows.numbers,
                 *t.chosen,
             )
         ]
@@ -280,7 +292,8 @@ class FrictionStep:
     def start(self, batch: ConstraintBatch, rows: Rows, wide: bool, dt: float) -> None:
         """Contacts that share no mover push as they did at the end of the last step.  wide: see `project`."""
         made, t = batch.set, self.touching[batch.set.name]
-        kernel = make_contact_start(made.constraint, made.slots, self.model.dtype, self._form(t, wide))
+        form = self._form(t, wide)
+        kernel = make_contact_start(made.constraint, made.slots, self.model.dtype, self.restitution, form)
         launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
 
     def end(self, before: State, after: State, particle: array, dt: float) -> None:
@@ -305,15 +318,24 @@ class FrictionStep:
     def project(self, batch: ConstraintBatch, rows: Rows, wide: bool, first: bool, dt: float) -> None:
         """One projection of contacts that share no mover.  wide: compiled for many side by side."""
         made, t = batch.set, self.touching[batch.set.name]
-        kernel = make_contact_projection(made.constraint, made.slots, self.model.dtype, first, self._form(t, wide))
+        form, real = self._form(t, wide), self.model.dtype
+        kernel = make_contact_projection(made.constraint, made.slots, real, first, self.restitution, form)
         launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
 
-    def turn_to(self, after: State) -> None:
-        """Velocities are those after the step from now on."""
-        self.moving.v, self.moving.body_qd = after.particle_qd, after.body_qd
+    def turn_to(self, after: State, dt: float) -> None:
+        """Velocities are those after the step from now on; finds where contacts touch."""
+        model, moving = self.model, self.moving
+        moving.v, moving.body_qd = after.particle_qd, after.body_qd
+        if self.touching and model.body_count:
+            launch(make_inertias(model.dtype), model.body_count, [moving.bodies, moving.turn], [moving.inertia])
+        for t in self.touching.values():
+            form, threads = _over_all(t.batch.set)
+            kernel = make_meeting(t.batch.set.constraint, t.batch.set.slots, model.dtype, form)
+            launch(kernel, threads, [*self._all(t), t.contacts, moving, dt])
 
-    def rebound(self, batch: ConstraintBatch, rows: Rows, wide: bool, first: bool, dt: float) -> None:
+    def rebound(self, batch: ConstraintBatch, rows: Rows, wide: bool, dt: float) -> None:
         """One sweep over the velocities after the step, of the same."""
         made, t = batch.set, self.touching[batch.set.name]
-        kernel = make_rebound(made.constraint, made.slots, self.model.dtype, first, self._form(t, wide))
+        form = self._form(t, wide)
+        kernel = make_rebound(made.constraint, made.slots, self.model.dtype, self.restitution, form)
         launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])

@@ -278,12 +278,12 @@ class SolverXPBD(Solver, key="xpbd"):
         """The velocities of what contacts with friction or restitution have pushed."""
         touching = [t.batch for t in self.friction.touching.values()]
         launches = [(batch, rows) for batch in touching for rows in self.friction.rows_of(batch)]
-        self.friction.turn_to(s.after)
+        self.friction.turn_to(s.after, s.dt)
         for iteration in range(self.iterations * self.friction.sweeps):
             for batch, rows in swept(launches, iteration % 2 == 1):
                 disjoint = rows.disjoint and rows.count >= WIDE
                 s.ahead(s, batch, rows, iteration, True)
-                self.friction.rebound(batch, rows, disjoint, iteration == 0, s.dt)
+                self.friction.rebound(batch, rows, disjoint, s.dt)
 
     def _bound(self, batch: ConstraintBatch, s: Substep) -> array:
         """The softness of the leading part of the material of these constraints, for each; see `leading_parts`."""

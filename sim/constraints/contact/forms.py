@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sim.constraints.base import Constraint
+from sim.constraints.contact.impulses.rows import row_struct
 from sim.constraints.contact.surface import impact_struct, surface_struct
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct
@@ -22,7 +23,7 @@ from sim.core.lang.embedding import fields_at
 from sim.core.lang.frontend.builtins import min, static, tid
 from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.memoize import memoize
-from sim.core.lang.types import Scalar, Struct, array_type, int32, quaternion, vector
+from sim.core.lang.types import Scalar, Struct, array_type, int32, matrix, quaternion, vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.launch.kernel import Kernel, kernel
 
@@ -36,6 +37,7 @@ def contact_struct(c: Constraint, slots: Slots, real: Scalar) -> Struct:
     pressed, slid:   normal forces [N] and slips (3,) [m] that a step begins with, or ends with
     multiplier:      of the positions, normal; late: of the velocities; along: (3,) of friction
     gained:          energy [J] that contacts with restitution have added in a step so far
+    rows:            where they touch as a step ends, see `row_struct`
     """
     vec3 = vector(3, real)
     structs = {
@@ -43,6 +45,7 @@ def contact_struct(c: Constraint, slots: Slots, real: Scalar) -> Struct:
         "data": parameter_struct(c, real),
         "surface": surface_struct(real),
         "impacts": impact_struct(real),
+        "rows": row_struct(real),
     }
     of_step = {"multiplier": real, "late": real, "along": vec3, "gained": real}
     kinds = {"compliance": real, "pressed": real, "slid": vec3, **of_step}
@@ -54,7 +57,8 @@ def contact_struct(c: Constraint, slots: Slots, real: Scalar) -> Struct:
 def moving_struct(real: Scalar) -> Struct:
     """Of all that moves in a step: w, inverse masses of particles [1/kg]; x_ref, where they began [m]; `particle`, what
     the step works on of them; v and body_qd, velocities before the step, or after it; bodies: see `body_struct`, with
-    their dx, turn, impulse and momentum; and gravity (1,)."""
+    their dx, turn, impulse and momentum; inertia: their inverse inertias in the world as the step ends; and gravity
+    (1,)."""
     vec3 = vector(3, real)
     kinds = {
         "w": real,
@@ -66,6 +70,7 @@ def moving_struct(real: Scalar) -> Struct:
         "turn": quaternion(real),
         "impulse": vec3,
         "momentum": vec3,
+        "inertia": matrix((3, 3), real),
         "gravity": vec3,
     }
     return Struct("moving", {"bodies": body_struct(real), **{name: array_type(kind) for name, kind in kinds.items()}})
@@ -113,10 +118,11 @@ class SideBySide:
 
         all_of_them.race_free = True  # the contacts of a launch share what is held only, which does not move
         if self.exclusive:
-            held = ("w", "x_ref", "v", "particle", "body_qd", "dx", "turn", "impulse", "momentum")
+            held = ("w", "x_ref", "v", "particle", "body_qd", "dx", "turn", "impulse", "momentum", "inertia")
             bodies = (f"moving.bodies.{part}" for part in body_struct(real).fields)
-            own = ("contacts.multiplier", "contacts.late", "contacts.along", "contacts.gained")
-            all_of_them.exclusive = frozenset((*(f"moving.{part}" for part in held), *bodies, *own))
+            own = ("multiplier", "late", "along", "gained", "rows.vectors", "rows.numbers")
+            shared = (*(f"moving.{part}" for part in held), *(f"contacts.{part}" for part in own))
+            all_of_them.exclusive = frozenset((*shared, *bodies))
         return all_of_them
 
 

@@ -126,15 +126,22 @@ def contact_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
     return contact
 
 
+def place_shares(c: Constraint, slots: Slots) -> tuple[float, ...]:
+    """The b of each point on a body where C says itself where it touches: one of each body has all of its force, and
+    what another frame sees is pushed away from it."""
+    between = c.frames == (0, 1)
+    of = [-1.0 if between and own[0] == 0 else 1.0 for own in slots.bodies]
+    return tuple(of[g] if own[0] == j else 0.0 for g, own in enumerate(slots.bodies) for j in own)
+
+
 def _placed_contact(c: Constraint, slots: Slots, real: Scalar) -> Function:
     """`contact_of` where C says itself where it touches: of two frames, or of points of one body."""
     evaluate = value_and_grad(lambda: c.traced(real), f"{c.name}_at")
     touched = embed(lambda: c.placed_at(real), f"{c.name}_touched")
     vec3, of_body = vector(3, real), slots.bodies
     points_at = points_of(c, slots, real)
-    count, between = len(of_body), c.frames == (0, 1)
+    count, between, shares = len(of_body), c.frames == (0, 1), place_shares(c, slots)
     signs = tuple(-1.0 if between and own[0] == 0 else 1.0 for own in of_body)
-    shares = tuple(signs[g] if own[0] == j else 0.0 for g, own in enumerate(of_body) for j in own)
     owners = tuple(g for g, own in enumerate(of_body) for _ in own)
 
     @func

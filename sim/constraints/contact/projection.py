@@ -5,10 +5,10 @@
 
 from sim.constraints.base import Constraint
 from sim.constraints.contact.boxes import chosen_of
-from sim.constraints.contact.energy import push_work_of
 from sim.constraints.contact.forms import Form, sides_of
 from sim.constraints.contact.friction import along_both, friction_of
 from sim.constraints.contact.geometry import contact_of, gap_of, slip_of
+from sim.constraints.contact.impulses.restitution import Restitution
 from sim.constraints.particles import particle_layout
 from sim.constraints.slots.linearization import masses_of, row_functions
 from sim.constraints.slots.pattern import Slots
@@ -42,7 +42,7 @@ def moved_together(slots: Slots) -> Function:
 
 
 @memoize
-def push_of(slots: Slots, real: Scalar) -> Function:
+def push_of(slots: Slots, real: Scalar, restitution: Restitution) -> Function:
     """`push(p_k, b_k, force, masses, inertias, share, since, moved, turns, poses, moving, dt, counts)` in a kernel:
     moves what a contact is between by multipliers times their rows, `force`, and says how much energy [J] that adds, if
     it counts."""
@@ -50,7 +50,7 @@ def push_of(slots: Slots, real: Scalar) -> Function:
     n_particles, n_bodies = len(slots.particles), len(slots.bodies)
     _, response, _ = row_functions(slots)
     together, two_sided = moved_together(slots), n_bodies + min(n_particles, 1) == 2
-    work = push_work_of(slots, real)
+    work = restitution.push_work(slots, real)
 
     @func
     def torque_on(g, force, masses, share, since, moved):
@@ -78,14 +78,16 @@ def push_of(slots: Slots, real: Scalar) -> Function:
 
 
 @memoize
-def make_contact_projection(c: Constraint, slots: Slots, real: Scalar, first: bool, form: Form) -> Kernel:
+def make_contact_projection(
+    c: Constraint, slots: Slots, real: Scalar, first: bool, restitution: Restitution, form: Form
+) -> Kernel:
     """One projection of contacts: the normal row, to C = `impacts.target` or above, then friction.
 
     first: the multipliers are zero before.
     """
     vec3 = vector(3, real)
     size = len(slots.particles) + 2 * len(slots.bodies)
-    sides, masses_at, push = sides_of(slots, real), masses_of(slots), push_of(slots, real)
+    sides, masses_at, push = sides_of(slots, real), masses_of(slots), push_of(slots, real, restitution)
     contact, slip, friction = contact_of(c, slots, real), slip_of(slots), friction_of(slots, real)
     gap, (_, response, product) = gap_of(c, slots, real), row_functions(slots)
 

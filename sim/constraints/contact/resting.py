@@ -12,6 +12,7 @@ Friction begins anew in each step: from where it ended, stacks sway.
 from sim.constraints.base import Constraint
 from sim.constraints.contact.forms import Form, every, sides_of
 from sim.constraints.contact.geometry import contact_of, gap_of, slip_of
+from sim.constraints.contact.impulses.restitution import Restitution
 from sim.constraints.contact.projection import push_of
 from sim.constraints.slots.linearization import masses_of
 from sim.constraints.slots.pattern import Slots
@@ -35,12 +36,12 @@ def _presses(contacts, k: int):
 
 
 @memoize
-def make_contact_start(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel:
+def make_contact_start(c: Constraint, slots: Slots, real: Scalar, restitution: Restitution, form: Form) -> Kernel:
     """The multipliers with which contacts begin a step: of the normal forces `pressed` [N] with which the last one
     ended, which move what was predicted without them.  In lanes, multipliers that have none are zero already."""
     vec3 = vector(3, real)
     size = len(slots.particles) + 2 * len(slots.bodies)
-    sides, masses_at, push = sides_of(slots, real), masses_of(slots), push_of(slots, real)
+    sides, masses_at, push = sides_of(slots, real), masses_of(slots), push_of(slots, real, restitution)
     contact, gap = contact_of(c, slots, real), gap_of(c, slots, real)
 
     @func

@@ -22,7 +22,7 @@ from sim.constraints.contact.forms import contact_struct, moving_struct, sides_o
 from sim.constraints.contact.friction import along_both, friction_of, inverted, mobility_of
 from sim.constraints.contact.geometry import contact_of, gap_of, slip_of, slip_rate_of
 from sim.constraints.contact.impact import approach_of, rebound_of, resting_speed
-from sim.constraints.contact.rebound import held_back_of
+from sim.constraints.contact.impulses.restitution import held_back_of
 from sim.constraints.contact.surface import impact_struct, surface_struct
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct

@@ -47,6 +47,7 @@ class MinimizerSpec:
     """A minimiser as users see it.
 
     iterations: how many steps it gets where nobody says.  build: a fresh one, from traits and a value by setting.
+    linearises: whether it uses the normal equations, and so may begin with gradients that are made of them.
     """
 
     name: str
@@ -54,6 +55,7 @@ class MinimizerSpec:
     iterations: int
     build: Callable[[ObjectiveTraits, Mapping[str, float]], Minimizer]
     settings: tuple[Setting, ...] = ()
+    linearises: bool = False
 
     def make(self, traits: ObjectiveTraits, values: Mapping[str, float]) -> Minimizer:
         """A fresh minimiser; settings without a value have their default."""

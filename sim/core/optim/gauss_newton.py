@@ -66,11 +66,15 @@ class GaussNewton:
             return Step(0.0, 0, "non_finite")
         matrix = self._scaled(matrix, descent)
         noise = self.noise * max(1.0, abs(self.value))
-        evaluations, met_finite = 0, False
+        evaluations, met_finite, limit = 0, False, np.inf
         while self.damping <= HIGHEST:
             d = self._direction(matrix)
             if not d.any():
                 break
+            longest = float(np.max(np.abs(d)))
+            if longest > limit:
+                self.damping *= 4.0
+                continue
             predicted = -float(self.gradient @ d + 0.5 * d @ matrix @ d)
             if not predicted > 0:  # a wall took more from the step than it could bear
                 self.damping *= 4.0
@@ -92,6 +96,8 @@ class GaussNewton:
                 return Step(length, evaluations)
             if predicted < noise:
                 break
+            if longest >= self.reach * (1 - 1e-9):  # more damping alone may leave it as long
+                limit = 0.5 * longest
             self.damping *= 4.0
         self.damping = min(self.damping, HIGHEST)
         return Step(0.0, evaluations, "line_search" if met_finite or not evaluations else "non_finite")
@@ -154,4 +160,5 @@ SPEC = MinimizerSpec(
     "Gauss-Newton with damping: few steps, each with one more rollout for every number that is sought",
     30,
     lambda traits, _: GaussNewton(traits.normal_equations, max_step=traits.max_step, noise=traits.noise),
+    linearises=True,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,9 @@ from sim.identify.search.objectives import OBJECTIVES, Objective, make_objective
 
 ValueAndGrad = Callable[[np.ndarray], tuple[float, np.ndarray]]
 State = dict[str, Any]
+
+SETTLED = 0.05
+"""An approach is over when a step of it lowered the loss by less than this share."""
 
 WORTHWHILE = 1e-4
 """`patience` counts the iterations that lowered the best loss by less than this share."""
@@ -53,6 +56,17 @@ class Progress:
     iteration: int = 0
     evaluations: int = 0
     wall_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Approach:
+    """How a search goes on far from the minimum, where a gradient that is roughly right will do and is cheap to have.
+
+    value_and_grad: coordinates (n,) -> the plain loss as it is, its gradient (n,) about.  method: a minimiser for them.
+    """
+
+    value_and_grad: ValueAndGrad
+    method: Minimizer
 
 
 @dataclass(frozen=True)
@@ -107,6 +121,7 @@ def optimize(
     should_stop: Callable[[], bool] | None = None,
     describe: Callable[[np.ndarray], Mapping[str, Any]] | None = None,
     after: Progress | None = None,
+    approach: Approach | None = None,
 ) -> OptimizeResult:
     """Minimise a loss, step by step, in a way that can be watched, interrupted and resumed.
 
@@ -122,17 +137,24 @@ def optimize(
     should_stop(): asked before every evaluation; a true answer ends the search, as Ctrl-C does, with the last complete
     iteration saved.
     after: counts go on from there; the iterations that count are those of this search.
+    approach: steps are taken by it until one hardly lowers the loss or none does; `method` goes on from there, and no
+    search ends without having seen `value_and_grad` at its last point (unless it is interrupted).
     """
     method = LBFGS(max_step=4.0, noise=1e-7) if method is None else method
+    exact = Approach(value_and_grad, method)
     run = _SearchState(
-        value_and_grad, method, Stop() if stop is None else stop, should_stop, Progress() if after is None else after
+        [exact] if approach is None else [approach, exact],
+        bounds,
+        Stop() if stop is None else stop,
+        should_stop,
+        Progress() if after is None else after,
     )
     report = _reporter(run, log, save, describe)
     try:
         if resume_state is not None:
             run.resume(resume_state, np.size(start), objective)
         else:
-            run.begin(np.array(start, dtype=np.float64), bounds, objective)
+            run.begin(np.array(start, dtype=np.float64), objective)
             report(0.0)
         why = run.verdict(iterations)
         while why is None:
@@ -214,15 +236,17 @@ class _SearchState:
 
     def __init__(
         self,
-        function: ValueAndGrad,
-        method: Minimizer,
+        phases: Sequence[Approach],
+        bounds: tuple[Any, Any] | None,
         stop: Stop,
         should_stop: Callable[[], bool] | None,
         after: Progress,
     ):
-        self.evaluator = _Evaluator(function, should_stop, after.evaluations)
-        self.method = method
+        self.phase, self.later = phases[0], list(phases[1:])
+        self.evaluator = _Evaluator(self.phase.value_and_grad, should_stop, after.evaluations)
+        self.bounds = bounds
         self.stop = stop
+        self.gained = float("inf")  # share of the loss that the last step took away
         self.first = self.iteration = after.iteration
         self.initial_loss = float("nan")
         self.best: _Best | None = None
@@ -231,6 +255,11 @@ class _SearchState:
         self.saved: State = {}
         self._since = time.perf_counter()
         self._wall_before = after.wall_s
+
+    @property
+    def method(self) -> Minimizer:
+        """The minimiser of the present phase."""
+        return self.phase.method
 
     @property
     def wall_s(self) -> float:
@@ -242,9 +271,12 @@ class _SearchState:
         """The plain loss at the present point."""
         return self.evaluator.known[self.method.x.tobytes()][0]
 
-    def begin(self, start: np.ndarray, bounds: tuple[Any, Any] | None, objective: str) -> None:
+    def begin(self, start: np.ndarray, objective: str) -> None:
         """Evaluate the start."""
         loss, gradient = self.evaluator.plain(start)
+        if self.later and not (np.isfinite(loss) and np.isfinite(gradient).all()):  # it broke down beside the start
+            self._turn()
+            loss, gradient = self.evaluator.plain(start)
         if gradient.shape != start.shape:
             raise ValueError(f"value_and_grad returned a gradient {gradient.shape} for x of shape {start.shape}")
         if not (np.isfinite(loss) and np.isfinite(gradient).all()):
@@ -253,18 +285,23 @@ class _SearchState:
                 f"the {what} at the start{self.evaluator.cause()}: choose another start, or smaller time steps"
             )
         self.evaluator.objective = make_objective(objective, loss)
-        self.method.begin(self.evaluator, start, bounds)
+        self.method.begin(self.evaluator, start, self.bounds)
         self.initial_loss = self.mark = loss
         self.best = _Best(start, loss, gradient, self.iteration)
 
     def iterate(self) -> tuple[float, str | None]:
         """One step of the method: its length, and why it was none."""
+        before = self.loss
         step = self.method.step(self.evaluator)
+        if step.stopped and self.later:
+            self._turn()
+            step = self.method.step(self.evaluator)
         if step.stopped:
             return 0.0, step.stopped
         self.iteration += 1
         self.evaluator.keep_only(self.method.x)
         loss, gradient = self.evaluator.plain(self.method.x)
+        self.gained = (before - loss) / abs(before) if before else 0.0
         assert self.best is not None
         if loss < self.best.loss:
             self.best = _Best(self.method.x.copy(), loss, gradient, self.iteration)
@@ -274,7 +311,33 @@ class _SearchState:
         return step.length, None
 
     def verdict(self, iterations: int) -> str | None:
-        """Why to stop at the present point, if so."""
+        """Why to stop at the present point, if so; an approach ends here, and the question is asked anew."""
+        why = self._reason(iterations)
+        if self.later and (why is not None or self.gained < SETTLED):
+            self._turn()
+            why = self._reason(iterations)
+        return why
+
+    def _turn(self) -> None:
+        """From the approach to what is exact, at the present point; before any step was taken, at the start."""
+        phase = self.later[0]
+        self.evaluator.function, known = phase.value_and_grad, self.evaluator.known
+        self.evaluator.known = {}
+        if self.best is None:
+            self.phase = self.later.pop(0)
+            return
+        x = self.method.x.copy()
+        try:
+            loss, gradient = self.evaluator.plain(x)
+        except (_Interrupted, KeyboardInterrupt):
+            self.evaluator.known = known
+            raise
+        phase.method.begin(self.evaluator, x, self.bounds)
+        self.phase = self.later.pop(0)
+        if np.isfinite(loss):
+            self.best = _Best(x, loss, gradient, self.iteration)
+
+    def _reason(self, iterations: int) -> str | None:
         assert self.evaluator.objective is not None
         target = self.evaluator.objective.least if self.stop.loss is None else self.stop.loss
         if self.loss <= target:
@@ -315,6 +378,8 @@ class _SearchState:
             "mark": self.mark,
             "stale": self.stale,
             "wall_s": self.wall_s,
+            "gained": self.gained,
+            "phases_left": len(self.later),
         }
         return own | {f"method.{key}": item for key, item in self.method.state_dict().items()}
 
@@ -327,6 +392,9 @@ class _SearchState:
         count = np.size(state["best_x"])
         if count != n:
             raise ValueError(f"cannot resume: the saved run has {count} coordinates, this run has {n}")
+        while len(self.later) > int(np.asarray(state.get("phases_left", 0))):
+            self.phase = self.later.pop(0)
+            self.evaluator.function = self.phase.value_and_grad
         self.method.load_state_dict({k.removeprefix("method."): v for k, v in state.items() if k.startswith("method.")})
         self.evaluator.objective = OBJECTIVES[objective](float(state["reference"]))
         self.evaluator.evaluations = int(state["evaluations"])
@@ -336,6 +404,7 @@ class _SearchState:
         self.initial_loss, self.mark = float(state["initial_loss"]), float(state["mark"])
         x, gradient = (np.array(state[key], dtype=np.float64) for key in ("best_x", "best_gradient"))
         self.best = _Best(x, float(state["best_loss"]), gradient, int(state["best_iteration"]))
+        self.gained = float(state.get("gained", 0.0))
         self._wall_before = float(state["wall_s"])
         self.saved = dict(state)
 

@@ -45,6 +45,12 @@ class Method:
         """How many iterations there may be."""
         return MINIMIZERS[self.name].iterations if self.iterations is None else self.iterations
 
+    @property
+    def approaches(self) -> bool:
+        """Whether far from the minimum gradients made of the residuals' differences will do.  Where noise is estimated
+        they do not: the loss is no sum of squares."""
+        return MINIMIZERS[self.name].linearises and self.objective != "likelihood"
+
     def chosen(self, terms: Sequence[Term], size: int) -> Method:
         """With a name.
 

@@ -12,7 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from sim.identify.search.loop import NonFinite, OptimizeResult, Progress, State, Stop, ValueAndGrad, optimize
+from sim.identify.search.loop import (
+    Approach,
+    NonFinite,
+    OptimizeResult,
+    Progress,
+    State,
+    Stop,
+    ValueAndGrad,
+    optimize,
+)
 from sim.identify.search.method import Method
 from sim.identify.search.starts import Chosen, choose_start
 
@@ -29,13 +38,22 @@ class Stage:
     """The loss on one horizon.
 
     label: of the horizon.  value_and_grad, gauss_newton: of coordinates (n,), see `loop.optimize` and `GaussNewton`.
-    describe: what the log says about a point.
+    describe: what the log says about a point.  approximate, approximate_gauss_newton: as the first two, but cheaper,
+    from differences alone.
     """
 
     label: str
     value_and_grad: ValueAndGrad
     gauss_newton: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
     describe: Callable[[np.ndarray], Mapping[str, Any]]
+    approximate: ValueAndGrad
+    approximate_gauss_newton: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+    def approach(self, method: Method) -> Approach | None:
+        """How far from the minimum, where the method has a way."""
+        if not method.approaches:
+            return None
+        return Approach(self.approximate, method.minimizer(self.approximate_gauss_newton))
 
 
 @dataclass(frozen=True)
@@ -116,7 +134,8 @@ def search(
                 stop=method.stop if k == len(stages) - 1 else _coarse(method.stop),
                 log=_labelled(log, stage.label) if len(stages) > 1 else log,
                 save=_with(known, save),
-                resume_state=resume_state, should_stop=should_stop, describe=stage.describe, after=after)  # fmt: skip
+                resume_state=resume_state, should_stop=should_stop, describe=stage.describe, after=after,
+                approach=stage.approach(method))  # fmt: skip
         except NonFinite as error:
             trouble = error
             if error.result is not None:

@@ -181,3 +181,27 @@ def test_ends_where_it_only_creeps():
     again = GaussNewton(function.model, max_step=0.02, noise=1e-7)
     again.load_state_dict(method.state_dict())
     assert again.step(function).stopped == "line_search"
+
+
+def test_a_step_that_fails_at_its_longest_is_followed_by_one_of_half_its_length():
+    """Where residuals hardly tell x1, hardly any damping holds it: the longest step stays as long for many trials."""
+
+    def residuals(x):
+        return np.array([x[0] - 1.0, 1e-3 * x[1] + 30.0 * max(x[1] - 0.2, 0.0) ** 2 - 1e-2])
+
+    def slopes(x):
+        return np.array([[1.0, 0.0], [0.0, 1e-3 + 60.0 * max(x[1] - 0.2, 0.0)]])
+
+    function = Squares(lambda x: (residuals(x), slopes(x)))
+    tried = []
+
+    def watched(x):
+        tried.append(x.copy())
+        return function(x)
+
+    method = GaussNewton(function.model, max_step=4.0)
+    method.begin(watched, np.array([0.9, 0.0]), None)
+    assert method.step(watched).stopped is None
+    lengths = [np.max(np.abs(x - tried[0])) for x in tried[1:]]
+    assert len(lengths) > 2 and np.isclose(lengths[0], 4.0)
+    assert lengths[1] <= 2.0 and len(lengths) <= 8 and method.value < function(tried[0])[0]

@@ -172,3 +172,19 @@ def test_a_linearisation_begins_with_the_rollout_of_the_evaluation_before(tmp_pa
         assert counting.count == x.size + 1 + x.size  # that evaluation is known, its rollout was let go
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_a_loss_with_differences_is_that_with_the_exact_gradient(tmp_path):
+    problem = sheet(tmp_path)
+    x = problem.start + 0.3
+    loss, gradient = problem.value_and_grad(x)
+    about, by_differences = problem.approximate(x)
+    assert about == loss
+    assert np.allclose(by_differences, gradient, rtol=0.05, atol=0.02 * np.abs(gradient).max())
+    with problem.remembering():
+        again = problem.approximate(x)
+        matrix, descent = problem.approximate_gauss_newton(x)
+        assert again[0] == loss and np.array_equal(again[1], by_differences)
+        assert np.array_equal(-2.0 * descent, by_differences)
+        exact_matrix, exact_descent = problem.gauss_newton(x)
+    assert np.array_equal(matrix, exact_matrix) and np.array_equal(-2.0 * exact_descent, gradient)

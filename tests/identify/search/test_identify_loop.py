@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sim.core.optim import LBFGS, SGD, Adam, Descent, GaussNewton
-from sim.identify.search.loop import NonFinite, Stop, optimize
+from sim.identify.search.loop import Approach, NonFinite, Stop, optimize
 from sim.identify.search.objectives import ObjectiveError, make_objective
 
 TIME = np.linspace(0.02, 1.2, 60)
@@ -234,6 +234,64 @@ def test_interruption_anywhere_loses_at_most_one_iteration(make, kind):
         optimize(fit, START, BOUNDS, make(), iterations=6, log=log.append, resume_state=through_file(states[-1]))
         # Evaluations of the unfinished iteration are made again and are not counted twice.
         assert without_time(log) == without_time(entries)
+
+
+class About(Fit):
+    """As `Fit`, with gradients that are a tenth off and may break down; notes its points in another's list."""
+
+    def __init__(self, exact, broken_from=None):
+        super().__init__(NOISE)
+        self.points, self.broken_from, self.calls = exact.points, broken_from, 0
+
+    def __call__(self, x):
+        loss, gradient = super().__call__(x)
+        self.calls += 1
+        broken = self.broken_from is not None and self.calls >= self.broken_from
+        return loss, gradient * (np.nan if broken else np.array([1.1, 0.9]))
+
+    def approach(self):
+        return Approach(self, GaussNewton(of_residuals, max_step=4.0))
+
+
+def test_an_approach_is_left_for_the_exact_gradient_before_the_end():
+    fit = Fit(NOISE)
+    about = About(fit)
+    alone = optimize(Fit(NOISE), START, BOUNDS, METHODS[1](), iterations=30)
+    found = optimize(fit, START, BOUNDS, METHODS[1](), iterations=30, approach=about.approach())
+    assert 2 <= about.calls and len(fit.points) - about.calls < alone.evaluations
+    assert np.allclose(found.x, alone.x, rtol=0, atol=1e-6) and np.isclose(found.loss, alone.loss, rtol=1e-9)
+    assert np.array_equal(found.gradient, Fit(NOISE)(found.x)[1])  # the exact one, not the approach's
+
+
+@pytest.mark.parametrize("iterations", [1, 2, 3])
+def test_a_search_that_ends_within_its_approach_tells_the_exact_gradient(iterations):
+    fit = Fit(NOISE)
+    found = optimize(fit, START, BOUNDS, METHODS[1](), iterations=iterations, approach=About(fit).approach())
+    assert found.stopped_because == "iterations" and found.iterations == iterations
+    assert np.array_equal(found.gradient, Fit(NOISE)(found.x)[1])
+
+
+@pytest.mark.parametrize("broken_from", [1, 2, 3])
+def test_where_an_approach_breaks_down_the_exact_gradient_takes_over(broken_from):
+    fit = Fit(NOISE)
+    alone = optimize(Fit(NOISE), START, BOUNDS, METHODS[1](), iterations=30)
+    found = optimize(fit, START, BOUNDS, METHODS[1](), iterations=30, approach=About(fit, broken_from).approach())
+    assert np.isclose(found.loss, alone.loss, rtol=1e-9)
+
+
+def test_an_approach_is_interrupted_and_resumed_like_the_rest():
+    def run(fit, **kwargs):
+        return optimize(fit, START, BOUNDS, METHODS[1](), iterations=12, approach=About(fit).approach(), **kwargs)
+
+    reference, entries = Fit(NOISE), []
+    whole = run(reference, log=entries.append)
+    for at in range(1, len(reference.points)):
+        fit, log, states = Fit(NOISE), [], []
+        stopped = run(fit, log=log.append, save=states.append, should_stop=lambda fit=fit, at=at: len(fit.points) == at)
+        assert stopped.stopped_because == "interrupted" and len(fit.points) == at
+        again = run(fit, log=log.append, resume_state=through_file(states[-1]))
+        assert without_time(log) == without_time(entries)
+        assert again.x.tobytes() == whole.x.tobytes() and again.gradient.tobytes() == whole.gradient.tobytes()
 
 
 def test_interrupted_before_the_first_evaluation():

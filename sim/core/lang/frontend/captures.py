@@ -43,6 +43,8 @@ class Captures:
             None  # the names that have a value; None: to be collected
         )
         self._more = False  # whether there is anything else to look at
+        self.own: dict[tuple[str, str], Any] = {}
+        """What functions of ours have read of modules: the name of the module, that of the value, and the value."""
         self._loose = False
         """Whether a function of ours has looked into something that may change, and is not bound to it."""
         self.foreign: int | None = None
@@ -55,7 +57,8 @@ class Captures:
         """A name outside of a function had this value (`MISSING`: none)."""
         # what sim itself reads is never assigned twice; watching it would cost every launch
         if own_module(function.__module__):
-            self._loose |= isinstance(value, _CHANGING) and function.scope.cell(name) is None
+            if function.scope.cell(name) is None:
+                self._own(function.__module__, name, value)
             return
         if isinstance(value, python_types.ModuleType) and own_module(value.__name__):
             return
@@ -70,8 +73,12 @@ class Captures:
     def attribute(self, function: Function, owner: Any, name: str, value: Any) -> None:
         """An attribute of an object of Python, as a function reads it, had this value."""
         if own_module(function.__module__):
-            fixed = isinstance(owner, (python_types.ModuleType, type, Type, Function, *_PLAIN))
-            self._loose |= not (fixed or function.scope.holds(owner))
+            if isinstance(owner, python_types.ModuleType):
+                self._own(owner.__name__, name, value)
+            elif isinstance(owner, type) and not isinstance(owner, Type):
+                self._own(owner.__module__, f"{owner.__qualname__}.{name}", value)
+            elif not isinstance(owner, (Type, Function, *_PLAIN)):
+                self._loose |= not function.scope.holds(owner)
             return
         if isinstance(owner, python_types.ModuleType):
             if own_module(owner.__name__):
@@ -80,6 +87,11 @@ class Captures:
         elif not isinstance(owner, (Type, Function)):
             self._attributes[id(owner), name] = (owner, name, value)
         self.content(value)
+
+    def _own(self, module: str, name: str, value: Any) -> None:
+        self._loose |= isinstance(value, _CHANGING)
+        if value is not MISSING:
+            self.own[module, name] = value
 
     def expression(self, function: Function, node: ast.expr, space: Mapping[str, Any]) -> None:
         """The names that an expression mentions, and the attributes of what they name; `space`: those not captured."""
@@ -114,6 +126,7 @@ class Captures:
         for mine, theirs in zip(self._parts(), other._parts(), strict=True):
             mine.update(theirs)
         self.rules_version = min(self.rules_version, other.rules_version)
+        self.own.update(other.own)
         self._loose |= other._loose
 
     def _parts(self) -> tuple[dict[Any, Any], ...]:

@@ -2,19 +2,20 @@
 
 A trace of a kernel is decided by the sources of this package, all of them (`sources`), by the types of its arguments,
 and by what the closures hold that it is made of: numbers, types, functions, and objects of ours with such attributes.
-Names of modules need no look: nothing there is assigned twice.  What is anything else, above all a function of the
-user, has no key here, and is traced in every process: it may have changed, and what it reads too.
+What it has read of modules stands beside it by name, and is compared: somebody may have assigned something else there.
+What is anything else, above all a function of the user, has no key here, and is traced in every process: it may have
+changed, and what it reads too.
 """
 
 from __future__ import annotations
 
 import builtins
 import functools
+import linecache
 import os
 import sys
-import time
 import types as python_types
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from hashlib import sha256
 from pathlib import Path
@@ -22,6 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from sim.core import config
+from sim.core.began import BEGAN
 from sim.core.lang.errors import KernelError
 from sim.core.lang.frontend.function import Function, rules
 from sim.core.lang.frontend.source import own_module
@@ -30,27 +33,61 @@ from sim.core.lang.memoize import memoize
 from sim.core.lang.types import ArrayType, Homogeneous, Scalar, Struct, Type, float32, float64
 
 _PACKAGE = Path(__file__).parents[3]
+_INSIDE = str(_PACKAGE) + os.sep
+_COARSE = 2 * 10**9
+"""File systems keep times in steps of up to two seconds, and some files of the package were read before `BEGAN`."""
 _PLAIN = (bool, int, float, complex, str, bytes, range, type(None), type(Ellipsis))
 
 
-@memoize
 def sources() -> str | None:
     """A digest of the sources of this package, of Python and NumPy; None where what runs may be something else."""
-    began = time.time_ns() - time.process_time_ns()  # no later than this process did
+    digest = _digest()
+    return digest if digest is not None and _read.as_begun() else None
+
+
+@memoize
+def _digest() -> str | None:
     digest = sha256(f"{sys.version} {np.__version__}".encode())
     count = 0
     for folder, inner, files in os.walk(_PACKAGE):
         inner.sort()
         for path in (os.path.join(folder, file) for file in sorted(files) if file.endswith(".py")):
-            try:
-                stat, text = os.stat(path), Path(path).read_bytes()
-            except OSError:
+            if _is_new(path):
                 return None
-            if max(stat.st_mtime_ns, stat.st_ctime_ns) >= began:  # what was imported may have been another text
-                return None
+            text = Path(path).read_bytes()
             digest.update(f"{os.path.relpath(path, _PACKAGE)} {len(text)}\n".encode() + text)
             count += 1
     return digest.hexdigest() if count else None
+
+
+def _is_new(path: str) -> bool:
+    """Whether a file was written since the process began, so that what was imported may have been another text."""
+    try:
+        stat = os.stat(path)
+    except OSError:
+        return True
+    return max(stat.st_mtime_ns, stat.st_ctime_ns) >= BEGAN - _COARSE
+
+
+class _Read:
+    """What this process has read of the package: modules that were imported, texts of functions that were parsed."""
+
+    def __init__(self) -> None:
+        self._modules: set[str] = set()
+        self._changed = False
+
+    def as_begun(self) -> bool:
+        """Whether nothing of it has been written to before it was read, as the digest may not know."""
+        if not self._changed:
+            late = sys.modules.keys() - self._modules
+            files = [getattr(sys.modules.get(name), "__file__", None) for name in late if own_module(name)]
+            parsed = [file for file in linecache.cache if file.startswith(_INSIDE)]
+            self._changed = any(_is_new(file) for file in (*files, *parsed) if file is not None)
+            self._modules |= late
+        return not self._changed
+
+
+_read = _Read()
 
 
 class _Unknown(Exception):
@@ -67,10 +104,38 @@ def identity(function: Function, types: Sequence[Type], *settings: object) -> tu
         return None
     found = _Parts()
     try:
-        found.add([function, list(types), list(settings)])
+        found.add([function, list(types), list(settings), config.legacy_scalar_return_types])
     except (_Unknown, KernelError):
         return None
     return (about, *found.parts)
+
+
+Name = tuple[str, str]
+"""Of a value of a module: the name of the module, and its own, as `Shape.BOX`."""
+
+
+def digest_of_values(values: Mapping[Name, object]) -> str | None:
+    """Stands for what names of modules mean; None where nobody can tell in another process."""
+    found = _Parts()
+    try:
+        for name, value in sorted(values.items()):
+            found.add([*name, value])
+    except (_Unknown, KernelError):
+        return None
+    return sha256("\n".join(found.parts).encode()).hexdigest()
+
+
+def values_now(names: Sequence[Name]) -> dict[Name, object]:
+    """What these names mean in this process; nothing for those that it does not have."""
+    found: dict[Name, object] = {}
+    for module, name in names:
+        value: Any = sys.modules.get(module)
+        first, *rest = name.split(".")
+        value = vars(value).get(first, getattr(builtins, first, None)) if value is not None else None
+        for part in rest:
+            value = getattr(value, part, None)
+        found[module, name] = value
+    return found
 
 
 class _Parts:
@@ -142,7 +207,7 @@ class _Parts:
     def _python(self, x: python_types.FunctionType) -> None:
         """A function of Python: where it stands in our sources, and what is bound to it."""
         code = x.__code__
-        if not own_module(x.__module__) or not code.co_filename.startswith(str(_PACKAGE) + os.sep):
+        if not own_module(x.__module__) or not code.co_filename.startswith(_INSIDE):
             raise _Unknown
         self._rows("python", [x.__module__, x.__qualname__, code.co_firstlineno, code.co_name])
         if code.co_name == "<lambda>":  # several may stand in a line

@@ -15,6 +15,7 @@ from sim.core.backends import cache
 from sim.core.lang.errors import SimError
 from sim.core.lang.ir.core import Func, walk
 from sim.core.lang.ir.printer import to_text
+from sim.core.runtime.compiled.identity import sources
 
 T = TypeVar("T")
 Facts = dict[str, Any]
@@ -43,8 +44,8 @@ def recall(key: str) -> Any:
 
 
 def remember(key: str, facts: Any) -> None:
-    """Keeps what is known under a key; nothing under none."""
-    if key:
+    """Keeps what is known under a key; nothing under none, or once sources have changed that it may be made of."""
+    if key and sources() is not None:
         cache.save(key, pickle.dumps(facts), cache.KNOWN)
 
 

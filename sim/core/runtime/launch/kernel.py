@@ -32,7 +32,7 @@ from sim.core.lang.references import Reference, StructOfReferences
 from sim.core.lang.types import ArrayType, Scalar, Struct, Type, float32, uint64
 from sim.core.runtime.compiled.argument_packing import FlatArguments, LaunchError, layout_flags_of
 from sim.core.runtime.compiled.compiled import Compiled
-from sim.core.runtime.compiled.identity import identity
+from sim.core.runtime.compiled.identity import digest_of_values, identity, values_now
 from sim.core.runtime.compiled.known import facts_of, has_effects_by_rule, know, known, part_of, recall, remember
 from sim.core.runtime.devices.device import Device
 from sim.core.runtime.launch.adjoints import Differentiated
@@ -343,8 +343,8 @@ class Kernel:
         )
         key = cache_key(*parts) if parts is not None else ""
         facts = recall(key)
-        if facts is not None:
-            forward = Compiled.of_known(facts[0], lambda: self._traced(types), key)
+        if facts is not None and digest_of_values(values_now(facts[2])) == facts[3]:
+            forward = Compiled.of_known(facts[0], lambda: self._traced(types), part_of(key, facts[3]))
             made = Specialisation(self, types, forward, Captures.of_known())
             know(made, facts[1])
             return made
@@ -356,10 +356,11 @@ class Kernel:
             if to_text(other.source) == text and same_calls(list(walk(other.source.body)), ops):
                 other.captures = source.captures
                 return other
-        keeps = source.captures.all_own and not has_effects_by_rule(source)
-        made = Specialisation(self, types, Compiled(func, source, key if keeps else ""), source.captures)
+        read = digest_of_values(source.captures.own) if source.captures.all_own else None
+        keeps = key and read is not None and not has_effects_by_rule(source)
+        made = Specialisation(self, types, Compiled(func, source, part_of(key, read) if keeps else ""), source.captures)
         if made.key and not made.hidden and not made.by_address:
-            remember(key, (made.forward.facts(), facts_of(made, made.FACTS)))
+            remember(key, (made.forward.facts(), facts_of(made, made.FACTS), list(source.captures.own), read))
         earlier.insert(0, made)
         del earlier[VARIANTS:]
         return made

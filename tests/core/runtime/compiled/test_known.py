@@ -1,9 +1,13 @@
 """Kernels of the package are known in the next process without a trace, and traced wherever that could be wrong."""
 
+import linecache
+import os
 import subprocess
 import sys
 import textwrap
+import time
 from importlib.util import module_from_spec, spec_from_file_location
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -11,7 +15,9 @@ import pytest
 import sim
 from sim.core.backends import cache
 from sim.core.lang.frontend.function import rules
+from sim.core.lang.memoize import memoize
 from sim.core.runtime.compiled import identity as identities
+from sim.core.runtime.compiled import known as known_facts
 from sim.core.runtime.compiled.identity import identity
 from sim.core.runtime.compiled.known import SourceChanged
 from sim.core.runtime.launch.kernel import Kernel
@@ -57,14 +63,16 @@ def traces(monkeypatch) -> list[str]:
 def load(monkeypatch, tmp_path):
     """Imports a text as a module of the package, as another process would; its digest is that of the package."""
     monkeypatch.setenv("SIM_CACHE_DIR", str(tmp_path / "kernels"))
-    monkeypatch.setattr(identities, "_PACKAGE", tmp_path)
+    monkeypatch.setattr(identities, "_INSIDE", os.sep)
 
     def import_text(text: str = MODULE, digest: str = ""):
         path = tmp_path / "own.py"
         path.write_text(textwrap.dedent(text))
-        monkeypatch.setattr(identities, "sources", lambda: digest or str(hash(text)))
+        for module in (identities, known_facts):
+            monkeypatch.setattr(module, "sources", lambda: digest or str(hash(text)))
         spec = spec_from_file_location("sim.own", path)
         module = module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, "sim.own", module)
         spec.loader.exec_module(module)
         return module
 
@@ -145,7 +153,7 @@ def test_files_that_are_broken_or_gone_are_made_again(load, traces, tmp_path) ->
 
 def test_sources_that_change_while_they_run_are_an_error(load) -> None:
     doubled(load(digest="the same").blow_up)
-    known = load(MODULE.replace("SCALE = 3.0", "SCALE = 4.0"), digest="the same").blow_up
+    known = load(MODULE.replace("return x * SCALE", "return x + SCALE"), digest="the same").blow_up
     with pytest.raises(SourceChanged, match="'blow_up' is not what it was"):
         doubled(known, strided=True)
 
@@ -203,18 +211,65 @@ def test_functions_of_users_have_no_key(load) -> None:
     assert identity(mine.function, ()) is None
 
 
-def test_the_digest_of_sources(monkeypatch, tmp_path) -> None:
-    digest = identities.sources.__wrapped__
+def test_what_somebody_assigns_in_a_module_of_the_package_counts(load, traces) -> None:
+    assert doubled(load().blow_up) == EXPECTED
+    other = load()
+    other.SCALE = 5.0
+    assert doubled(other.blow_up)[0] == [5.0, 20.0, 45.0] and len(traces) == 2
+    other = load()
+    other.helper = other.abs_of.__class__(lambda_of_the_user)
+    assert doubled(other.blow_up)[0] == [2.0, 6.0, 12.0] and len(traces) == 3
+    assert doubled(load().blow_up) == EXPECTED and len(traces) == 4  # what was kept last is of the other constant
+    assert doubled(load().blow_up) == EXPECTED and len(traces) == 4
+
+
+def lambda_of_the_user(x):
+    return x + 1.0
+
+
+@pytest.fixture
+def package(monkeypatch, tmp_path):
+    """A folder instead of that of the package, older than this process."""
     monkeypatch.setattr(identities, "_PACKAGE", tmp_path)
+    monkeypatch.setattr(identities, "_INSIDE", f"{tmp_path}{os.sep}")
+    monkeypatch.setattr(identities, "BEGAN", time.time_ns() + 10**10)
+    monkeypatch.setattr(identities, "_read", identities._Read())
+    return tmp_path
+
+
+def test_the_digest_of_sources(monkeypatch, package) -> None:
+    def digest() -> str | None:
+        monkeypatch.setattr(identities, "_digest", memoize(undecorated))
+        return identities.sources()
+
+    undecorated = identities._digest.__wrapped__
     assert digest() is None  # no sources at all
-    monkeypatch.setattr(identities.time, "process_time_ns", lambda: -(10**10))  # files are older than this process
     found = []
     for name, text in (("a.py", "1"), ("a.py", "2"), ("b.py", "2"), ("b.py", "2")):
-        (tmp_path / name).write_text(text)
+        (package / name).write_text(text)
         found.append(digest())
     assert None not in found and len(set(found)) == 3 and found[2] == found[3]
-    monkeypatch.setattr(identities.time, "process_time_ns", lambda: 10**10)  # one is newer
+    monkeypatch.setattr(identities, "BEGAN", time.time_ns() - 10**10)  # as if they were newer than the process
     assert digest() is None
+
+
+def test_texts_that_are_read_after_the_digest_was_made(monkeypatch, package) -> None:
+    (package / "a.py").write_text("1")
+    monkeypatch.setattr(identities, "_digest", lambda: "a digest")
+    assert identities.sources() == "a digest"
+    monkeypatch.setattr(identities, "BEGAN", time.time_ns() - 10**10)
+    assert identities.sources() == "a digest"  # written, but not read
+    linecache.getlines(str(package / "a.py"))
+    assert identities.sources() is None
+    linecache.clearcache()
+    assert identities.sources() is None  # what it was made of is not forgotten
+
+    monkeypatch.setattr(identities, "_read", identities._Read())
+    assert identities.sources() == "a digest"
+    late = ModuleType("sim.late")
+    late.__file__ = str(package / "a.py")
+    monkeypatch.setitem(sys.modules, "sim.late", late)
+    assert identities.sources() is None
 
 
 PROGRAM = """

@@ -1,0 +1,1 @@
+"""Impulses of contacts: the velocities that they leave, and the energy that they add."""

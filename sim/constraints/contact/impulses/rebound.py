@@ -1,0 +1,122 @@
+"""The velocities of contacts after a step: rebounds, and friction with them.
+
+All positions are final then: where contacts touch is found once (`make_meeting`), and sweeps read it (`rows`).
+"""
+
+# Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
+# mypy: ignore-errors
+
+from sim.constraints.base import Constraint
+from sim.constraints.contact.forms import Form, every, sides_of
+from sim.constraints.contact.friction import along_both, coulomb
+from sim.constraints.contact.geometry import across, contact_of
+from sim.constraints.contact.impulses.restitution import Restitution
+from sim.constraints.contact.impulses.rows import keep_of, kept_of, normal_of, rate_of, spread_of
+from sim.constraints.slots.bodies import body_struct, matrix_in_world
+from sim.constraints.slots.linearization import row_functions, velocities_of
+from sim.constraints.slots.pattern import Slots
+from sim.core.lang.frontend.builtins import static, tid
+from sim.core.lang.frontend.function import Function, func
+from sim.core.lang.memoize import memoize
+from sim.core.lang.types import Scalar, matrix, quaternion, vector
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.launch.kernel import Kernel, kernel
+
+
+@func
+def _pushes(contacts, k: int):
+    return contacts.multiplier[k] > 0.0
+
+
+@memoize
+def inertias_of(slots: Slots) -> Function:
+    """`masses(p_k, b_k, moving)` in a kernel: see `masses_of`, as a step ends."""
+    n_particles, n_bodies = len(slots.particles), len(slots.bodies)
+
+    @func
+    def masses(p_k, b_k, moving):
+        inverse = [moving.w[p_k[p]] for p in static(range(n_particles))]
+        inverse = inverse + [moving.bodies.inv_mass[b_k[g]] for g in static(range(n_bodies))]
+        return inverse, [moving.inertia[b_k[g]] for g in static(range(n_bodies))]
+
+    return masses
+
+
+@memoize
+def make_inertias(real: Scalar) -> Kernel:
+    """Inverse inertias of bodies `tid()` in the axes of the world, as a step ends."""
+    mat33, Bodies = matrix((3, 3), real), body_struct(real)
+
+    @kernel
+    def turn_inertias(bodies: Bodies, turn: array[quaternion(real)], out: array[mat33]):
+        i = tid()
+        out[i] = matrix_in_world(turn[i] * bodies.q[i], bodies.inv_inertia[i])
+
+    return turn_inertias
+
+
+@memoize
+def make_meeting(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel:
+    """Where contacts that push touch as a step ends, `contacts.rows`; `late` is zero from here on."""
+    sides, masses_at = sides_of(slots, real), inertias_of(slots)
+    contact, keep = contact_of(c, slots, real), keep_of(c, slots, real)
+
+    @func
+    def one(k, contacts, moving, dt):
+        contacts.late[k] = 0.0
+        if contacts.multiplier[k] > 0.0:
+            (p_k, b_k, _, _, _, _, poses), x_p, _, placed_k, data_k = sides(k, contacts, moving)
+            masses, inertias = masses_at(p_k, b_k, moving)
+            _, G, n, _, _, share, arms = contact(x_p, poses, placed_k, data_k)
+            keep(k, contacts.rows, G, n, share, arms, masses, inertias)
+
+    return form.kernel("meet", one, every, c, slots, real)
+
+
+@memoize
+def make_rebound(c: Constraint, slots: Slots, real: Scalar, restitution: Restitution, form: Form) -> Kernel:
+    """The velocities after a step of what contacts have pushed: dC/dt = `impacts.rebound`, and the slip as friction
+    allows, by impulses `late` [m kg] that count with those of the positions; less, where they would add energy."""
+    spatial, n_particles, n_bodies = vector(6, real), len(slots.particles), len(slots.bodies)
+    masses_at, velocities, kept = inertias_of(slots), velocities_of(slots), kept_of(c, slots, real)
+    rate, spread, (_, response, _) = rate_of(c, slots), spread_of(c, slots), row_functions(slots)
+    gradient, rate_along, force = normal_of(c, slots, real)
+    held_back = restitution.held_back(slots, real)
+    particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
+
+    @func
+    def one(k, contacts, moving, dt):
+        if contacts.multiplier[k] > 0.0:
+            p_k = [contacts.points[k, j] for j in static(particles)]
+            b_k = [contacts.points[k, j] for j in static(owners)]
+            n, share, arms, own, coupled, K = kept(k, contacts.rows)
+            rebound, surface, T = contacts.impacts.rebound[k], contacts.surface, across(n)
+            pressed, pulled = contacts.multiplier[k] + contacts.late[k], contacts.along[k]
+            masses, inertias = masses_at(p_k, b_k, moving)
+            velocity = velocities(p_k, b_k, moving.v, moving.body_qd)
+            mu = 0.5 * (surface.friction[k] + surface.other_friction[k])
+            between, before = rate(n, share, arms, velocity), along_both(T, pulled)
+            away = rate_along(k, contacts.rows, n, velocity, between)
+            dlam = max((rebound - away) * dt / own, -pressed)
+            u = dt * along_both(T, between) + dlam * coupled  # with what the normal impulse adds to it
+            x = coulomb(K, K @ before - u, mu * (pressed + dlam))
+            if rebound > 0.0:
+                gained, gravity = contacts.gained[k], moving.gravity[0]
+                G = gradient(k, contacts.rows, n, share, arms)
+                E = [spread(T[side], share, arms) for side in static(range(2))]
+                dlam, x, added, _ = held_back(
+                    dlam, x, pressed, pulled, away, own, gained, velocity, masses, inertias, gravity, G, T, E, dt
+                )
+                contacts.gained[k] = gained + added
+            pushed = (x - before) / dt
+            along = pushed[0] * T[0] + pushed[1] * T[1]
+            motion = response(force(k, contacts.rows, n, share, arms, dlam / dt, along), masses, inertias)
+            for p in static(range(n_particles)):
+                moving.v[p_k[p]] += motion[p]
+            for g in static(range(n_bodies)):
+                d, turned = motion[n_particles + 2 * g], motion[n_particles + 2 * g + 1]
+                moving.body_qd[b_k[g]] += spatial(d[0], d[1], d[2], turned[0], turned[1], turned[2])
+            contacts.late[k] = pressed - contacts.multiplier[k] + dlam
+            contacts.along[k] = x[0] * T[0] + x[1] * T[1]
+
+    return form.kernel("rebound", one, _pushes, c, slots, real)

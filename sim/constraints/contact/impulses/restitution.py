@@ -1,0 +1,101 @@
+"""Whether contacts of a model may rebound: kernels of those that may count the energy of impulses, see `energy`.
+
+Chosen when a solver is made: where no coefficient of restitution was declared, none can be given later.
+"""
+
+# Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
+# mypy: ignore-errors
+
+from dataclasses import dataclass
+
+from sim.constraints.contact.friction import along_both
+from sim.constraints.contact.impulses.energy import ROUNDING, halfway_of, impulse_work_of, part_that_adds, push_work_of
+from sim.constraints.slots.pattern import Slots
+from sim.core.lang.frontend.builtins import static
+from sim.core.lang.frontend.function import Function, func
+from sim.core.lang.memoize import memoize
+from sim.core.lang.types import Scalar
+
+
+@memoize
+def impulse_of(slots: Slots) -> Function:
+    """`impulse(dlam, x, pulled, G, T, E, dt)` in a kernel: impulses over the movers of a change `dlam` of the normal
+    multiplier of a contact, and of those of friction from `pulled` (3,) to x (2,) along T."""
+    size = len(slots.particles) + 2 * len(slots.bodies)
+
+    @func
+    def impulse(dlam, x, pulled, G, T, E, dt):
+        pushed = x - along_both(T, pulled)
+        return [(dlam * G[i] + pushed[0] * E[0][i] + pushed[1] * E[1][i]) / dt for i in static(range(size))]
+
+    return impulse
+
+
+@memoize
+def held_back_of(slots: Slots, real: Scalar) -> Function:
+    """`held_back(dlam, x, pressed, pulled, away, own, gained, velocity, masses, inertias, gravity, G, T, E, dt)` in a
+    kernel: the changes `dlam` and x of a contact that rebounds, or what of them adds no energy; what they add [J]; and
+    how far the whole is from adding any, in parts of the energy of its normal impulse.
+
+    Less is a part of the way from no rebound at all, with friction in proportion: both are in the cone, and so is what
+    is between.  pressed: the normal multiplier so far; gained [J]: what was added so far.
+    """
+    halfway, work, part_of = halfway_of(slots), impulse_work_of(slots), part_that_adds(slots)
+    impulse, size = impulse_of(slots), len(slots.particles) + 2 * len(slots.bodies)
+
+    @func
+    def held_back(dlam, x, pressed, pulled, away, own, gained, velocity, masses, inertias, gravity, G, T, E, dt):
+        at, force = halfway(velocity, masses, gravity, dt), impulse(dlam, x, pulled, G, T, E, dt)
+        alone = 0.5 * own * ((pressed + dlam) / dt) ** 2
+        allowed, added = static(ROUNDING) * alone - gained, work(force, at, masses, inertias)
+        beyond = added - allowed
+        if beyond > 0.0:
+            still = max(-away * dt / own, -pressed)
+            y = ((pressed + still) / (pressed + dlam)) * x
+            least = impulse(still, y, pulled, G, T, E, dt)
+            part = part_of(allowed, least, force, at, masses, inertias)
+            dlam, x = still + part * (dlam - still), y + part * (x - y)
+            added = work([least[i] + part * (force[i] - least[i]) for i in static(range(size))], at, masses, inertias)
+        return dlam, x, added, beyond / alone
+
+    return held_back
+
+
+@dataclass(frozen=True)
+class Rebounding:
+    """Contacts may rebound."""
+
+    def push_work(self, slots: Slots, real: Scalar) -> Function:
+        """See `push_work_of`."""
+        return push_work_of(slots, real)
+
+    def held_back(self, slots: Slots, real: Scalar) -> Function:
+        """See `held_back_of`."""
+        return held_back_of(slots, real)
+
+
+@dataclass(frozen=True)
+class NoRebound:
+    """None does: the same functions, which count nothing."""
+
+    def push_work(self, slots: Slots, real: Scalar) -> Function:
+        """0."""
+
+        @func
+        def work(b_k, force, torques, motion, masses, since, moved, turns, poses, moving, dt):
+            return real(0.0)
+
+        return work
+
+    def held_back(self, slots: Slots, real: Scalar) -> Function:
+        """Nothing held back."""
+
+        @func
+        def held_back(dlam, x, pressed, pulled, away, own, gained, velocity, masses, inertias, gravity, G, T, E, dt):
+            return dlam, x, real(0.0), real(0.0)
+
+        return held_back
+
+
+Restitution = Rebounding | NoRebound
+"""What contacts of a model may do."""
