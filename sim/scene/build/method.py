@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -52,9 +53,17 @@ def _check_horizons(
         context.problem(f"optimize.horizon.{len(horizons) - 1}", what, hint)
 
 
-def make_strategy(data: dict[str, Any]) -> StoreAll | Checkpointed:
-    """How the gradient finds its way back."""
-    chosen = data["optimize"]["rollout"]
+def make_strategy(data: dict[str, Any], experiments: Sequence[Experiment]) -> StoreAll | Checkpointed:
+    """How the gradient finds its way back.
+
+    Where nothing is said: states are kept every few frames, as many as there are steps between two of them.  A launch
+    that is recorded takes longer than most that are run, and one segment is recorded for all.
+    """
+    chosen = data["optimize"].get("rollout")
+    if chosen is None:
+        longest = max((e.schedule for e in experiments), key=lambda schedule: schedule.steps)
+        frames = max(1, round(sqrt(longest.steps) / longest.substeps))
+        return Checkpointed(every=frames * longest.substeps)
     return Checkpointed(**chosen["checkpointed"]) if "checkpointed" in chosen else StoreAll()
 
 

@@ -127,7 +127,7 @@ def _problem(context: BuildContext, device: DeviceLike, dtype: Any) -> Problem:
         markers,
         parameters,
         terms,
-        make_strategy(scene.data),
+        make_strategy(scene.data, experiments),
         method,
         make_expectations(context),
         _description(context, method),

@@ -52,12 +52,23 @@ def test_checkpoints_do_not_change_a_bit(tmp_path):
     assert found[0] == found[1] == found[2]
 
 
+@pytest.mark.parametrize("duration, every", [("0.2", 5), ("2", 15), ("20", 45)])
+def test_states_are_kept_every_few_frames_where_the_scene_says_nothing(tmp_path, duration, every):
+    """Whole frames, as many steps as there are segments; of 20, 200 and 2,000 steps, five to a frame."""
+    text = SHEET.replace("duration: 0.2", f"duration: {duration}").replace("{match: corners}", REACH)
+    assert sheet(tmp_path, text.replace(TARGETS, "")).strategy == Checkpointed(every=every)
+    stored = f"{text.replace(TARGETS, '')}  rollout: {{store_all: {{}}}}\n"
+    assert sheet(tmp_path, stored).strategy == StoreAll()
+
+
 def test_float32_is_near_float64(tmp_path):
     values = [sheet(tmp_path, dtype=dtype).value_and_grad(np.array([-3.0])) for dtype in (sim.float32, sim.float64)]
     assert values[0][0] == pytest.approx(values[1][0], rel=1e-3)
     assert values[0][1] == pytest.approx(values[1][1], rel=1e-3)
 
 
+TARGETS = "experiments:\n  one: {target: {file: target.npz, key: corners, noise: 10 mm}}\n"
+REACH = "{reach: {marker: corners, point: [0, 0, 0], scale: 1 mm}}"
 STRETCH = "  stretch: {of: objects.sheet.cloth.material.distance.compliance, transform: log, bounds: [1e-4, 10]}"
 
 

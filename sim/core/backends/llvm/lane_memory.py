@@ -271,7 +271,8 @@ class LaneMemory(LaneWriter):
                 if element[behind].offset == offset + 3 * kind.size:
                     added.append(f"splat ({t} {literal(-0.0 if how == 'add' else 0.0, kind)})")
             count, rows = len(added), self.rows_of(t, added)
-            if runs and runs[-1][:4] == (how, kind, 4, offset - 4 * kind.size) and 8 * kind.size <= _WIDEST:
+            beside = count == 4 and runs and runs[-1][:4] == (how, kind, 4, offset - 4 * kind.size)
+            if beside and 8 * kind.size <= _WIDEST:
                 both = [self.shuffle(t, 4, a, b, range(8)) for a, b in zip(runs[-1][4], rows, strict=True)]
                 runs[-1] = how, kind, 8, offset - 4 * kind.size, both
             else:

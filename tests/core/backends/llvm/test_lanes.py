@@ -284,6 +284,30 @@ def test_elements_larger_than_a_register_or_two(n):
     np.testing.assert_array_equal(out.numpy(), expected)
 
 
+@pytest.mark.parametrize("real", [float32, float64])
+@pytest.mark.parametrize("size", range(2, 14))
+def test_sums_at_elements_of_any_length(size, real):
+    """Whole rows of four, pairs of them, and what is left."""
+    kind, pair = sim.types.vector(size, real), sim.types.vector(2, real)
+
+    @sim.kernel
+    def add(at: sim.array2d[int], x: sim.array[kind], y: sim.array[pair], out: sim.array[kind]):
+        i = sim.tid()
+        v = y[i]
+        sim.atomic_add(out, at[i, 0], v[0] * v[1] * x[i])
+
+    add.exclusive = frozenset(("out",))  # no two threads add to one element
+    rng = np.random.default_rng(SEED)
+    at, x, y = rng.permutation(19).astype(np.int32), *(rng.normal(size=(19, n)).astype(real.np) for n in (size, 2))
+    out = sim.ones(19, kind)
+    given = [sim.array(at[:, None]), sim.array(x, dtype=kind), sim.array(y, dtype=pair), out]
+    assert suits_lanes(bind(add, (19,), given, 4, None).spec.func)
+    sim.launch(add, 19, given)
+    expected = np.ones((19, size), real.np)
+    expected[at] += y[:, :1] * y[:, 1:] * x
+    np.testing.assert_array_equal(out.numpy(), expected)
+
+
 def test_a_launch_of_few_threads_has_code_of_its_own_with_the_same_bits():
     """Without a body for eight threads and without vectors, which take most of the time to compile."""
     points, x, w, out = (sim.array(a, dtype=t) for a, t in inputs(20))
