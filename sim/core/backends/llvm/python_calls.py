@@ -73,7 +73,7 @@ _FASTCALL, _NOARGS = 0x80, 0x04
 
 
 class _Definition(ctypes.Structure):
-    """`PyMethodDef`: a built-in function refers to it as long as it lives."""
+    """`PyMethodDef`: a built-in function refers to it as long as it lives, in its last moment too."""
 
     _fields_ = (
         ("name", ctypes.c_char_p),
@@ -90,6 +90,8 @@ class _Builtins:
         self._engine, address = load_functions(_TEXT, ("run", "repeat"), 1)
         self._run = _Definition(b"run", address["run"], _FASTCALL, None)
         self._repeat = _Definition(b"repeat", address["repeat"], _NOARGS, None)
+        for kept in (self._run, self._repeat):  # a process that ends frees objects in any order: these never
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
         self._new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
             ("PyCFunction_NewEx", ctypes.pythonapi)
         )

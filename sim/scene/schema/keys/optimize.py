@@ -40,8 +40,8 @@ OPTIMIZE = Table((
             key("every", Int(1), "substeps between two kept states"),
             key("budget", Number("B", POSITIVE), "memory that may be used"),
         ), one_of=(("every", "budget"),)), "keep some states and recompute between them"),
-    ), one_of=(("store_all", "checkpointed"),)), "how the gradient remembers the motion; default: as `checkpointed`, every few"
-        " frames"),
+    ), one_of=(("store_all", "checkpointed"),)),
+        "how the gradient remembers the motion; default: as `checkpointed`, every few frames"),
     key("stop", Table((
         key("loss", Number("", NOT_NEGATIVE), "stop below this loss"),
         key("gradient", Number("", NOT_NEGATIVE), "stop below this norm of the gradient, in the optimiser's scale"),

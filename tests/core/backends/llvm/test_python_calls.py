@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
 import sys
 import threading
 import weakref
@@ -96,3 +98,19 @@ done:
     other.start()
     builtin_run(address["wait"], owner)(flag.ctypes.data, 0, 1)
     assert flag[0] == 1
+
+
+def test_functions_may_go_after_all_that_has_made_them():
+    """As when a process ends, which frees objects in any order; freed memory has bytes of 2 here (glibc)."""
+    text = """
+import gc
+from sim.core.backends.llvm.python_calls import _Builtins
+made = _Builtins()
+kept = [made.run(1, None) for _ in range(100)], made.repeat(1, None, 0, 0)
+del made
+gc.collect()
+del kept
+"""
+    environment = {**os.environ, "PYTHONMALLOC": "malloc", "MALLOC_PERTURB_": "2"}
+    ended = subprocess.run([sys.executable, "-c", text], env=environment, capture_output=True, text=True)
+    assert ended.returncode == 0, ended
