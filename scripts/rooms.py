@@ -13,7 +13,7 @@ BEGIN, END = "<!-- rooms: written by scripts/make_docs.py -->", "<!-- /rooms -->
 
 # What stands in a room imports from it and from rooms before it in this list, never from one behind it.
 LAYERS = """
-    core.began core.lang.errors core.lang.warp_errors core.config core.lang.constants core.lang.memoize core.lang.types
+    core._began core.lang.errors core.lang.warp_errors core.config core.lang.constants core.lang.memoize core.lang.types
     core.lang.references core.lang.ir core.lang.analysis
     core.lang.frontend.source core.lang.frontend.elsewhere core.lang.frontend.function core.lang.frontend.custom
     core.lang.frontend.captures core.lang.frontend.traced core.lang.frontend.local_arrays

@@ -9,7 +9,7 @@ from collections.abc import Iterable as _Iterable
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
-from sim.core import began as _began
+from sim.core import _began as _began
 from sim.core import config as config
 from sim.core import modules as _modules
 from sim.core import optim as optim

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from sim.core import config
-from sim.core.began import BEGAN
+from sim.core._began import BEGAN
 from sim.core.lang.errors import KernelError
 from sim.core.lang.frontend.function import Function, rules
 from sim.core.lang.frontend.source import own_module
