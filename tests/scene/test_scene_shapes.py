@@ -205,19 +205,41 @@ def test_a_rod_collides_with_its_surface_and_without_one_a_warning_says_so(tmp_p
     assert {"contact_plane@a", "contact_box@ab"} <= set(made.model.constraint_sets)
 
 
-@pytest.mark.parametrize(("radius", "narrow"), [(0.01, True), (0.04, False)])
-def test_what_fits_between_the_points_of_a_cloth_is_a_warning(tmp_path, radius, narrow):
-    text = f"""
+ABOVE_A_CLOTH = """
 format: 2
-time: {{duration: 0.1, fps: 10 Hz, substeps: 4}}
+time: {duration: 0.1, fps: 10 Hz, substeps: 4}
 objects:
   sheet:
-    cloth: {{grid: {{size: [0.2, 0.2], cells: [5, 5]}}, density: 0.2, material: {{distance: {{compliance: 1e-4}}}}}}
+    cloth: {grid: {size: [0.2, 0.2], cells: [5, 5]}, density: 0.2, material: {distance: {compliance: 1e-4}}}
   marble:
-    body: {{shapes: {{hull: {{sphere: {{radius: {radius}}}, density: 2000}}}}}}
-    position: [0.1, 0.1, 0.05]
+    body: {shapes: {hull: {SHAPE, density: 2000}}}
+    position: [0.1, 0.1, 0.3]
 """
-    notes = sim.load_scene(write_scene(tmp_path, text)).build().description.notes
-    told = [note for note in notes if note.startswith("marble.hull, 20 mm wide")]
+
+
+def warned_of_marble(tmp_path, shape: str) -> list[str]:
+    notes = sim.load_scene(write_scene(tmp_path, ABOVE_A_CLOTH.replace("SHAPE", shape))).build().description.notes
+    return [note for note in notes if note.startswith("marble.hull, ")]
+
+
+@pytest.mark.parametrize(("radius", "narrow"), [(0.01, True), (0.04, False)])
+def test_what_fits_between_the_points_of_a_cloth_is_a_warning(tmp_path, radius, narrow):
+    told = warned_of_marble(tmp_path, f"sphere: {{radius: {radius}}}")
     assert bool(told) == narrow
-    assert not narrow or "56.6 mm" in told[0]
+    assert not narrow or ("20 mm wide" in told[0] and "56.6 mm" in told[0])
+
+
+@pytest.mark.parametrize(("half", "narrow"), [(0.01, True), (0.04, False)])
+def test_so_is_a_narrow_mesh_however_it_lies_in_its_frame(tmp_path, half, narrow):
+    """A plank whose file has it across all three axes, along which it extends by more than 8 cm."""
+    corners = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]) * [half, 0.05, 0.1]
+    turn = sim.quat_from_axis_angle(sim.normalize(sim.vec3(1.0, 2.0, 3.0)), 0.9)
+    placed = [sim.quat_rotate(turn, sim.vec3(*c)) for c in corners.tolist()]
+    assert np.ptp(np.array(placed), axis=0).min() > 0.08
+    quads = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
+    lines = [f"v {x:.9f} {y:.9f} {z:.9f}" for x, y, z in placed]
+    lines += [f"f {a + 1} {b + 1} {c + 1}\nf {a + 1} {c + 1} {d + 1}" for a, b, c, d in quads]
+    (tmp_path / "plank.obj").write_text("\n".join(lines))
+    told = warned_of_marble(tmp_path, "mesh: {file: plank.obj, unit: m}")
+    assert bool(told) == narrow
+    assert not narrow or "20 mm wide" in told[0]

@@ -72,3 +72,8 @@ def test_nothing_falls_through_and_no_energy_is_gained(seed: int) -> None:
 
 def test_of_some_the_same() -> None:
     drop(20, 40)
+
+
+def test_contacts_that_let_go_of_everything_are_held_back_by_nothing() -> None:
+    """In one of these worlds a contact that has added energy gives back all of its impulse: 0 / 0 once."""
+    drop(5009, 200)

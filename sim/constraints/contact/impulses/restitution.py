@@ -49,7 +49,7 @@ def held_back_of(slots: Slots, real: Scalar) -> Function:
         alone = 0.5 * own * ((pressed + dlam) / dt) ** 2
         allowed, added = static(ROUNDING) * alone - gained, work(force, at, masses, inertias)
         beyond = added - allowed
-        if beyond > 0.0:
+        if beyond > 0.0 and pressed + dlam > 0.0:  # what lets go of everything has nothing to hold back
             still = max(-away * dt / own, -pressed)
             y = ((pressed + still) / (pressed + dlam)) * x
             least = impulse(still, y, pulled, G, T, E, dt)

@@ -8,7 +8,7 @@ from sim.model.groups import CollisionShape
 from sim.model.model import Model
 
 WIDTHS = {"sphere": 1, "capsule": 1, "cylinder": 2, "box": 3}
-"""Kinds of shapes, and how many of their sizes tell how narrow they are."""
+"""Kinds of shapes, and how many of their sizes tell how narrow they are; a mesh is measured."""
 
 
 def narrow_shapes(model: Model) -> list[tuple[str, str, float, float]]:
@@ -24,7 +24,7 @@ def narrow_shapes(model: Model) -> list[tuple[str, str, float, float]]:
     sides = np.linalg.norm(points[triangles] - points[np.roll(triangles, 1, axis=1)], axis=2).max(axis=1)
     out = []
     for shape in model.shapes:
-        if shape.points is None or not len(shape.points) or shape.kind not in WIDTHS:
+        if shape.points is None or not len(shape.points) or shape.kind == "plane":
             continue
         width = _width(shape, sizes)
         met = np.zeros(len(points), bool)
@@ -37,4 +37,13 @@ def narrow_shapes(model: Model) -> list[tuple[str, str, float, float]]:
 
 
 def _width(shape: CollisionShape, sizes: np.ndarray) -> float:
+    if shape.surface is not None:
+        return min(_mesh_width(shape.surface[0] * scale) for scale in sizes[shape.numbers])
     return 2.0 * float(sizes[shape.numbers, : WIDTHS[shape.kind]].min())
+
+
+def _mesh_width(points: np.ndarray) -> float:
+    """The least extent of points (n, 3) along the axes of their frame and their principal ones: how a mesh lies in its
+    frame does not hide a narrow side."""
+    principal = np.linalg.svd(points - points.mean(axis=0), full_matrices=False)[2]
+    return float(np.ptp(points @ np.concatenate([np.eye(3), principal]).T, axis=0).min())
