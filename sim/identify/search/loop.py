@@ -138,7 +138,8 @@ def optimize(
     iteration saved.
     after: counts go on from there; the iterations that count are those of this search.
     approach: steps are taken by it until one hardly lowers the loss or none does; `method` goes on from there, and no
-    search ends without having seen `value_and_grad` at its last point (unless it is interrupted).
+    search ends without having seen `value_and_grad` at its last point (unless it is interrupted); where that is not
+    finite, the search has broken down.
     """
     method = LBFGS(max_step=4.0, noise=1e-7) if method is None else method
     exact = Approach(value_and_grad, method)
@@ -168,9 +169,12 @@ def optimize(
             save(run.saved)
     result = run.result(why, np.array(start, dtype=np.float64))
     if why == "non_finite":
+        if np.isfinite(result.gradient).all():
+            what = f"every trial step from iteration {result.iterations} met a non-finite loss or gradient"
+        else:
+            what = f"where gradients by differences led, at iteration {result.iterations}, the exact one is not finite"
         raise NonFinite(
-            f"every trial step from iteration {result.iterations} met a non-finite loss or gradient"
-            f"{run.evaluator.cause()}; the best loss so far is {result.loss:.6g} "
+            f"{what}{run.evaluator.cause()}; the best loss so far is {result.loss:.6g} "
             f"(iteration {result.best_iteration})",
             result,
         )
@@ -295,6 +299,8 @@ class _SearchState:
         step = self.method.step(self.evaluator)
         if step.stopped and self.later:
             self._turn()
+            if not self._stands():
+                return 0.0, "non_finite"
             step = self.method.step(self.evaluator)
         if step.stopped:
             return 0.0, step.stopped
@@ -315,8 +321,13 @@ class _SearchState:
         why = self._reason(iterations)
         if self.later and (why is not None or self.gained < SETTLED):
             self._turn()
-            why = self._reason(iterations)
+            why = self._reason(iterations) if self._stands() else "non_finite"
         return why
+
+    def _stands(self) -> bool:
+        """Whether loss and gradient of the present phase are finite where the last one ended."""
+        loss, gradient = self.evaluator.plain(self.method.x)
+        return bool(np.isfinite(loss) and np.isfinite(gradient).all())
 
     def _turn(self) -> None:
         """From the approach to what is exact, at the present point; before any step was taken, at the start."""
@@ -334,8 +345,9 @@ class _SearchState:
             raise
         phase.method.begin(self.evaluator, x, self.bounds)
         self.phase = self.later.pop(0)
-        if np.isfinite(loss):
-            self.best = _Best(x, loss, gradient, self.iteration)
+        if not np.isfinite(loss):  # the approach has seen one; its gradient is not what a search may end with
+            loss, gradient = known[x.tobytes()][0], np.full(x.shape, np.nan)
+        self.best = _Best(x, loss, gradient, self.iteration)
 
     def _reason(self, iterations: int) -> str | None:
         assert self.evaluator.objective is not None

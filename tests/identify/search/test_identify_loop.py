@@ -279,6 +279,22 @@ def test_where_an_approach_breaks_down_the_exact_gradient_takes_over(broken_from
     assert np.isclose(found.loss, alone.loss, rtol=1e-9)
 
 
+@pytest.mark.parametrize("loss_stands", [True, False])
+@pytest.mark.parametrize("iterations", [2, 30])
+def test_a_search_whose_exact_gradient_breaks_down_where_its_approach_led_is_broken(loss_stands, iterations):
+    fit = Fit(NOISE)
+
+    def broken(x):
+        if not loss_stands:
+            raise FloatingPointError("no way back")
+        return fit(x)[0], np.array([0.0, np.nan])
+
+    with pytest.raises(NonFinite, match="where gradients by differences led") as caught:
+        optimize(broken, START, BOUNDS, METHODS[1](), iterations=iterations, approach=About(fit).approach())
+    found = caught.value.result
+    assert found.loss == fit(found.x)[0] < 0.5 * found.initial_loss and np.isnan(found.gradient).any()
+
+
 def test_an_approach_is_interrupted_and_resumed_like_the_rest():
     def run(fit, **kwargs):
         return optimize(fit, START, BOUNDS, METHODS[1](), iterations=12, approach=About(fit).approach(), **kwargs)
