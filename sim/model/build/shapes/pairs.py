@@ -11,7 +11,7 @@ from itertools import combinations, product
 
 import numpy as np
 
-from sim.constraints.base import REGISTRY
+from sim.constraints.base import REGISTRY, Constraint
 from sim.constraints.slots.pattern import Slots
 from sim.model.build.blocks import ConstraintBlock, FromShapes
 from sim.model.build.bodies import SlotPlace
@@ -23,8 +23,11 @@ FIELDS = {
     "capsule": "contact_capsule",
     "cylinder": "contact_cylinder",
     "mesh": "contact_mesh",
+    "sdf": "",
 }
-"""Shapes that see a point in their own frame, and the constraints."""
+"""Shapes that see a point in their own frame, and the constraints; signed distances have one each."""
+SURFACES = ("mesh", "sdf")
+"""Shapes that meet points and balls alone."""
 CORNERS = np.array([[x, y, z] for x in (-1.0, 1.0) for y in (-1.0, 1.0) for z in (-1.0, 1.0)])
 POINTS = {"sphere": np.zeros((1, 3)), "capsule": np.array([[0.0, 0, -1], [0, 0, 1]]), "box": CORNERS}
 """Where a shape is met first, in units of its size."""
@@ -45,11 +48,13 @@ def pair_blocks(shapes: Sequence[ShapeBlock], joined: set[tuple[int, int]], near
         if not collide(shapes[i], shapes[j], joined):
             continue
         check_kinds(shapes[i], shapes[j])
-        if rolls(shapes[i], shapes[j]) or (near and "mesh" not in (shapes[i].kind, shapes[j].kind)):
+        if rolls(shapes[i], shapes[j]) or (near and not {shapes[i].kind, shapes[j].kind} & set(SURFACES)):
             continue
         for f, p in ((i, j), (j, i)):
             if seen(shapes[f].kind, shapes[p].kind, f < p):
-                key = shapes[f].kind, shapes[p].kind, pattern_of(shapes[f], shapes[p])
+                own = shapes[f].sdf
+                kind = shapes[f].kind if own is None else own.name
+                key = kind, shapes[p].kind, pattern_of(shapes[f], shapes[p])
                 fields.setdefault(key, []).append((f, p))
         if shapes[i].kind in EDGED and shapes[j].kind in EDGED:
             e, f = (j, i) if shapes[j].kind == "capsule" else (i, j)
@@ -78,7 +83,7 @@ def collide(a: ShapeBlock, b: ShapeBlock, joined: set[tuple[int, int]]) -> bool:
 
 def check_kinds(a: ShapeBlock, b: ShapeBlock) -> None:
     for s, other in ((a, b), (b, a)):
-        if s.kind == "mesh" and other.kind != "sphere":
+        if s.kind in SURFACES and other.kind != "sphere":
             raise ModelError(
                 f"{a.label} and {b.label}: a {a.kind} and a {b.kind} do not meet so far",
                 f"Leave {other.owner!r} out of the `touches` of {s.owner!r}, or build {s.label!r} of boxes, capsules"
@@ -88,14 +93,19 @@ def check_kinds(a: ShapeBlock, b: ShapeBlock) -> None:
 
 def rolls(a: ShapeBlock, b: ShapeBlock) -> bool:
     """Whether two shapes are a cylinder and one that meets its side and its rims: see `cylinders`."""
-    return "cylinder" in (a.kind, b.kind) and not {"sphere", "mesh"} & {a.kind, b.kind}
+    return "cylinder" in (a.kind, b.kind) and not {"sphere", *SURFACES} & {a.kind, b.kind}
 
 
 def seen(field: str, points: str, first: bool) -> bool:
     """Whether the field of one kind meets the points of another; of two balls that of the first."""
     if field == "sphere":
         return points == "sphere" and first
-    return field in FIELDS and points in POINTS and (field != "mesh" or points == "sphere")
+    return field in FIELDS and points in POINTS and (field not in SURFACES or points == "sphere")
+
+
+def field_of(shape: ShapeBlock) -> Constraint:
+    """The constraint of a point that a shape sees."""
+    return shape.sdf or REGISTRY[FIELDS.get(shape.kind, "contact_points")]
 
 
 def pattern_of(a: ShapeBlock, b: ShapeBlock) -> str:
@@ -150,6 +160,8 @@ def field_block(kind: str, points: str, pattern: str, rows: PairRows) -> Constra
     constants = {"compliance": np.zeros(rows.count)}
     if kind == "box":
         own["half"] = FromShapes("half", rows.shapes[0])
+    elif kind in REGISTRY:
+        own["scale"] = FromShapes("half", rows.shapes[0])
     elif kind == "mesh":
         own["scale"], constants["mesh"] = FromShapes("half", rows.shapes[0]), rows.shapes[0].astype(np.float64)
     else:
@@ -158,9 +170,9 @@ def field_block(kind: str, points: str, pattern: str, rows: PairRows) -> Constra
             own["half_height"] = FromShapes(1, rows.shapes[0])
     around = "other_radius" if kind == "sphere" else "thickness"
     own[around] = FromShapes(0, rows.shapes[1] if points in ROUND else np.full(rows.count, -1))
-    label = f"{points} in {kind} ({pattern})"
+    label, name = f"{points} in {kind} ({pattern})", FIELDS.get(kind, kind if kind in REGISTRY else "contact_points")
     return ConstraintBlock(
-        label, label, REGISTRY[FIELDS.get(kind, "contact_points")], rows.bodies, np.ones(rows.count), {},
+        label, label, REGISTRY[name], rows.bodies, np.ones(rows.count), {},
         constants=constants, slots=Slots(pattern), places={0: rows.frame(0), 1: at}, from_shapes=own | rows.surface,
     )  # fmt: skip
 
