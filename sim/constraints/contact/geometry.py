@@ -80,6 +80,9 @@ def contact_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
     reach_at = tuple(names.index(name) if name else -1 for name in (c.reach or ("",) * c.points))
     seen, pair, many, first = c.frames == (0,), c.points == 2, c.points > 2, 1 if c.frames else 0
 
+    # of several points of a shape one may have no share
+    side = tuple(j for j in range(c.points) if many and reach_at[j] >= 0) or (first,)
+
     @func
     def forces(points, parameters):
         """C, and the gradient at each point: of one that a frame sees in the world, and the opposite on the frame."""
@@ -117,7 +120,8 @@ def contact_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
     def contact(x, poses, placing, parameters):
         points = points_at(x, poses, placing)
         C, J = forces(points, parameters)
-        n = J[first] / length(J[first])
+        pull = sum([J[j] for j in static(side)])
+        n = pull / length(pull)
         b = [dot(J[j], n) for j in static(range(c.points))]
         places = [touching(static(j), points, n, parameters, C[0]) for j in static(range(c.points))]
         G = over_movers(J, places, poses)

@@ -144,7 +144,7 @@ class PointPassingCheck:
                 continue
             made = batch.set
             label = next(label for label, rows in made.index_of.items() if last - 1 in rows)
-            who = "a ball"
+            who = "an edge" if made.constraint in FACETS else "a ball or an end"
             if made.slots.particles:
                 number = int(made.points.numpy()[last - 1, made.slots.particles[0]])
                 name = next((g.name for g in self.model.groups.values() if g.start <= number < g.start + g.count), "")

@@ -27,6 +27,9 @@ LINES = {
     "box": np.array([[a, b] for a in CORNERS for b in CORNERS if (b - a).max() == 2.0 and (a != b).sum() == 1]),
 }
 """The edges of shapes, or their lines of centres, by both ends (n, 2, 3) in units of their size."""
+MOST = 8192
+"""Contacts of a shape and a surface, each of which costs some tenths of a microsecond in a sweep: of more, a surface
+meets it by its points alone, as one that it begins through."""
 ALONG = 17
 """Places of a line of centres that are looked at."""
 CLOSER = 0.1
@@ -55,6 +58,11 @@ def facet_blocks(
             if not len(triangles) or 2.0 * sizes.min() >= longest_side(group, triangles):
                 continue
             if shape.kind not in ROUND and not thickness[triangles].all():  # nothing would tell the sides apart
+                continue
+            rows = len(POINTS[shape.kind]) * len(triangles)
+            if shape.kind in LINES:
+                rows += len(LINES[shape.kind]) * len(edges_of(triangles))
+            if rows > MOST * group.worlds:
                 continue
             if _begins_through(shape, bodies, starts[_of_first_world(group, triangles)], thickness[triangles[0, 0]]):
                 continue

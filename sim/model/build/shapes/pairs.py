@@ -16,6 +16,7 @@ from sim.constraints.slots.pattern import Slots
 from sim.model.build.blocks import ConstraintBlock, FromShapes
 from sim.model.build.bodies import SlotPlace
 from sim.model.build.shapes.blocks import ShapeBlock
+from sim.model.collision.surfaces import edges_of
 from sim.model.errors import ModelError
 
 FIELDS = {
@@ -44,11 +45,15 @@ def pair_blocks(shapes: Sequence[ShapeBlock], joined: set[tuple[int, int]], near
     """joined: pairs of bodies of the first world with a joint between them; near: without what every step looks for."""
     fields: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
     crossings: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
+    hulls: list[tuple[int, int]] = []
     for i, j in combinations(range(len(shapes)), 2):
         if not collide(shapes[i], shapes[j], joined):
             continue
         check_kinds(shapes[i], shapes[j])
         if rolls(shapes[i], shapes[j]) or (near and not {shapes[i].kind, shapes[j].kind} & set(SURFACES)):
+            continue
+        if {shapes[i].kind, shapes[j].kind} == {"mesh", "capsule"}:
+            hulls.append((i, j) if shapes[i].kind == "mesh" else (j, i))
             continue
         for f, p in ((i, j), (j, i)):
             if seen(shapes[f].kind, shapes[p].kind, f < p):
@@ -63,6 +68,8 @@ def pair_blocks(shapes: Sequence[ShapeBlock], joined: set[tuple[int, int]], near
     made = [field_block(*key, PairRows(shapes, pairs, len(POINTS[key[1]]))) for key, pairs in fields.items()]
     for key, pairs in crossings.items():
         made.append(_edge_block(*key, PairRows(shapes, pairs, len(crossings_of(*key[:2])))))
+    for mesh, capsule in hulls:
+        made += _mesh_and_capsule(shapes, mesh, capsule)
     return made
 
 
@@ -83,7 +90,7 @@ def collide(a: ShapeBlock, b: ShapeBlock, joined: set[tuple[int, int]]) -> bool:
 
 def check_kinds(a: ShapeBlock, b: ShapeBlock) -> None:
     for s, other in ((a, b), (b, a)):
-        if s.kind in SURFACES and other.kind != "sphere":
+        if s.kind in SURFACES and other.kind != "sphere" and {s.kind, other.kind} != {"mesh", "capsule"}:
             raise ModelError(
                 f"{a.label} and {b.label}: a {a.kind} and a {b.kind} do not meet so far",
                 f"Leave {other.owner!r} out of the `touches` of {s.owner!r}, or build {s.label!r} of boxes, capsules"
@@ -149,11 +156,14 @@ class PairRows:
         return SlotPlace(zero[:1], self.turns[side], shapes=self.shapes[side], units=zero)
 
 
-def field_block(kind: str, points: str, pattern: str, rows: PairRows) -> ConstraintBlock:
-    """Points of some shapes in the fields of others."""
+def field_block(
+    kind: str, points: str, pattern: str, rows: PairRows, places: np.ndarray | None = None
+) -> ConstraintBlock:
+    """Points of some shapes in the fields of others.  places (n, 3): the points of each, in units of its size."""
     if kind == points == "box":
         return _corner_block(pattern, rows)
-    units = np.tile(POINTS[points], (rows.count // len(POINTS[points]), 1))
+    places = POINTS[points] if places is None else places
+    units = np.tile(places, (rows.count // len(places), 1))
     along_z = 1 if points == "capsule" else 2
     at = SlotPlace(np.zeros((1, 3)), NO_TURN, shapes=rows.shapes[1], units=units, along_z=along_z)
     own: dict[str, FromShapes] = {}
@@ -175,6 +185,36 @@ def field_block(kind: str, points: str, pattern: str, rows: PairRows) -> Constra
         label, label, REGISTRY[name], rows.bodies, np.ones(rows.count), {},
         constants=constants, slots=Slots(pattern), places={0: rows.frame(0), 1: at}, from_shapes=own | rows.surface,
     )  # fmt: skip
+
+
+def _mesh_and_capsule(shapes: Sequence[ShapeBlock], mesh: int, capsule: int) -> list[ConstraintBlock]:
+    """The ends of a capsule in a mesh, the vertices of the mesh in the capsule, and its edges across the line of
+    centres."""
+    form, (a, b) = shapes[mesh].mesh, (shapes[mesh], shapes[capsule])
+    assert form is not None
+    vertices, edges = np.asarray(form.vertices, np.float64), edges_of(np.asarray(form.triangles))
+    ends = PairRows(shapes, [(mesh, capsule)], len(POINTS["capsule"]))
+    corners = PairRows(shapes, [(capsule, mesh)], len(vertices))
+    lines = PairRows(shapes, [(capsule, mesh)], len(edges))
+    worlds, points = len(a.bodies), POINTS["capsule"]
+    on = [(0, points[:1], 1), (0, points[1:], 1), (1, vertices[edges[:, 0]], 2), (1, vertices[edges[:, 1]], 2)]
+    places = {
+        j: SlotPlace(np.zeros((1, 3)), NO_TURN, shapes=lines.shapes[side], along_z=along,
+                     units=np.tile(np.broadcast_to(units, (len(edges), 3)), (worlds, 1)))
+        for j, (side, units, along) in enumerate(on)
+    }  # fmt: skip
+    slots = Slots.of([None if s.bodies[0] < 0 else k for k, s in enumerate((b, a)) for _ in range(2)])
+    label, zero = f"{b.label} across {a.label}", np.zeros(lines.count)
+    across = ConstraintBlock(
+        label, label, REGISTRY["contact_capsule_edge"], np.repeat(lines.bodies, 2, axis=1), np.ones(lines.count), {},
+        constants={"compliance": zero, "thickness": zero, "side": zero}, slots=slots, places=places,
+        from_shapes={"radius": FromShapes(0, lines.shapes[0])} | lines.surface,
+    )  # fmt: skip
+    return [
+        field_block("mesh", "capsule", pattern_of(a, b), ends),
+        field_block("capsule", "mesh", pattern_of(b, a), corners, vertices),
+        across,
+    ]
 
 
 def _corner_block(pattern: str, rows: PairRows) -> ConstraintBlock:
