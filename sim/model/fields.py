@@ -45,8 +45,10 @@ JOINT_KINDS = "revolute", "prismatic", "ball", "fixed", "distance", "free"
 REVOLUTE, PRISMATIC, BALL, FIXED, DISTANCE, FREE = range(len(JOINT_KINDS))
 """Kinds of joints, in the order of their numbers in `joint_kind`."""
 
-PLANE, SPHERE, CAPSULE, CYLINDER, BOX, MESH = 1, 3, 4, 6, 7, 8
-SHAPE_TYPES = {"plane": PLANE, "sphere": SPHERE, "capsule": CAPSULE, "cylinder": CYLINDER, "box": BOX, "mesh": MESH}
+PLANE, SPHERE, CAPSULE, CYLINDER, BOX, MESH, SDF = 1, 3, 4, 6, 7, 8, 9
+SHAPE_TYPES = {
+    "plane": PLANE, "sphere": SPHERE, "capsule": CAPSULE, "cylinder": CYLINDER, "box": BOX, "mesh": MESH, "sdf": SDF
+}  # fmt: skip
 """Kinds of shapes, and their numbers in `shape_type`: those of Newton's `GeoType`."""
 
 MODEL_FIELDS: tuple[Field, ...] = (
@@ -99,8 +101,9 @@ MODEL_FIELDS: tuple[Field, ...] = (
           "pose in the frame of the body; the free side of a plane is along z, round things are about z; from "
           "`<label>.at`, of shapes in the world `.center`, `.point`, `.normal`"),
     Field("shape_scale", ("shapes",), "vec3", "m",
-          "half lengths of a box; radius and half height of what is round; factors of a mesh; width and length of a "
-          "plane as drawn; from `<label>.half`, `.radius`, `.half_height`, `.scale`"),
+          "half lengths of a box; radius and half height of what is round; factors of a mesh; what a signed "
+          "distance takes; width and length of a plane as drawn; from `<label>.half`, `.radius`, "
+          "`.half_height`, `.scale`"),
     Field("shape_density", ("shapes",), "real", "kg/m^3", "from `<label>.density` or `.mass`; 0 where it adds none"),
     Field("shape_material_mu", ("shapes",), "real", "", "coefficient of friction; from `<label>.mu`"),
     Field("shape_material_restitution", ("shapes",), "real", "", "from `<label>.restitution`"),

@@ -27,6 +27,7 @@ from sim.constraints.contact.impulses.restitution import NoRebound, Rebounding, 
 from sim.constraints.contact.impulses.rows import RowLayout, row_struct
 from sim.constraints.contact.projection import make_contact_projection
 from sim.constraints.contact.resting import make_contact_end, make_contact_start, make_slid
+from sim.constraints.contact.solids.facets import FACETS, make_side_choice
 from sim.constraints.contact.solids.meshes import contact_mesh, make_mesh_choice
 from sim.constraints.contact.solids.rim_choice import make_rim_choice
 from sim.constraints.contact.solids.rims import RIM_CONTACTS
@@ -49,6 +50,7 @@ CHOSEN = {
     contact_edges: ("edge", "other_edge"),
     contact_mesh: ("side", "a", "b", "c"),
     **RIM_CONTACTS,
+    **FACETS,
 }
 """Parameters that every step chooses."""
 
@@ -213,6 +215,9 @@ class FrictionStep:
                     meshes = [model.mesh_vertices, model.mesh_triangles, model.shape_triangles, model.shape_corners]
                     choice = make_mesh_choice(made.slots, model.dtype)
                     launch(choice, made.count, [*moved, reference, *meshes], [t.batch.parameters])
+                elif made.constraint in FACETS:
+                    choice = make_side_choice(made.constraint, made.slots, model.dtype)
+                    launch(choice, made.count, [*moved, reference], [t.batch.parameters])
                 elif made.constraint in RIM_CONTACTS:
                     choice = make_rim_choice(made.constraint, made.slots, model.dtype)
                     launch(choice, made.count, moved, [t.batch.parameters])

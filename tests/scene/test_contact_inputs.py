@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -45,5 +46,5 @@ def test_particles_inside_of_the_shape_of_a_body(tmp_path: Path) -> None:
 def test_a_solver_says_at_once_all_that_it_has_not(tmp_path: Path, solver: str) -> None:
     text = SCENE.replace("position: [-0.2, 0.05, 0]", "position: [-0.2, 0.5, 0]")
     (said,) = problems(tmp_path, f"{text}solver: {{{solver}}}\n").values()
-    assert "steps no rigid bodies, and the model has 1" in said and "contacts of floor have" in said
+    assert "steps no rigid bodies, and the model has 1" in said and re.search(r"contacts of .*floor.* have", said)
     assert "`order: colored` and `integrator: euler`" in said

@@ -222,9 +222,17 @@ def warned_of_marble(tmp_path, shape: str) -> list[str]:
     return [note for note in notes if note.startswith("marble.hull, ")]
 
 
+def test_narrow_balls_meet_triangles(tmp_path):
+    """So they fall through nothing, and nothing is to be said."""
+    scene = ABOVE_A_CLOTH.replace("SHAPE", "sphere: {radius: 0.01}")
+    built = sim.load_scene(write_scene(tmp_path, scene)).build()
+    assert not [note for note in built.description.notes if note.startswith("marble.hull, ")]
+    assert "contact_ball_triangle@appp" in built.model.constraint_sets
+
+
 @pytest.mark.parametrize(("radius", "narrow"), [(0.01, True), (0.04, False)])
 def test_what_fits_between_the_points_of_a_cloth_is_a_warning(tmp_path, radius, narrow):
-    told = warned_of_marble(tmp_path, f"sphere: {{radius: {radius}}}")
+    told = warned_of_marble(tmp_path, f"cylinder: {{radius: {radius}, half_height: 0.05}}")
     assert bool(told) == narrow
     assert not narrow or ("20 mm wide" in told[0] and "56.6 mm" in told[0])
 

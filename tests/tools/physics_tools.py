@@ -211,6 +211,8 @@ def values(c: Constraint, x: np.ndarray, parameters: dict[str, np.ndarray]) -> n
         "contact_points": lambda: edge - p["radius"] - p["other_radius"],
         "contact_point_triangle": lambda: point_triangle_distance(x, p["side"]) - p["thickness"],
         "contact_edge_edge": lambda: edge_edge_distance(x, p["side"]) - p["thickness"],
+        "contact_ball_triangle": lambda: point_triangle_distance(x, p["side"]) - p["radius"] - p["thickness"],
+        "contact_capsule_edge": lambda: edge_edge_distance(x, p["side"]) - p["radius"] - p["thickness"],
         "volume": lambda: np.linalg.det(x[1:] - x[0]) / (6 * p["rest"]) - 1,
         "neo_hookean": neo_hookean,
         "stvk": lambda: [np.trace(strain()[1]) / 3**0.5, *deviator(strain()[1])],

@@ -78,7 +78,10 @@ def contact_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
     on_bodies = tuple((j, g) for g, own in enumerate(of_body) for j in own)
     names = tuple(c.parameters)
     reach_at = tuple(names.index(name) if name else -1 for name in (c.reach or ("",) * c.points))
-    seen, pair, first = c.frames == (0,), c.points == 2, 1 if c.frames else 0
+    seen, pair, many, first = c.frames == (0,), c.points == 2, c.points > 2, 1 if c.frames else 0
+
+    # of several points of a shape one may have no share
+    side = tuple(j for j in range(c.points) if many and reach_at[j] >= 0) or (first,)
 
     @func
     def forces(points, parameters):
@@ -91,11 +94,15 @@ def contact_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
         return C, J[0]
 
     @func
-    def touching(j, points, n, parameters):
-        """The place where point j is touched.  Two points have one: opposite forces at two would be a couple."""
+    def touching(j, points, n, parameters, C):
+        """The place where point j is touched.  Two points have one: opposite forces at two would be a couple; as would
+        those on a shape and on particles between which there is C."""
         at = points[first if pair else j]
         if reach_at[first if pair else j] >= 0:
-            return at - parameters[reach_at[first if pair else j]] * n
+            reach = parameters[reach_at[first if pair else j]]
+            if many:
+                reach += C
+            return at - reach * n
         return at
 
     @func
@@ -113,9 +120,10 @@ def contact_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
     def contact(x, poses, placing, parameters):
         points = points_at(x, poses, placing)
         C, J = forces(points, parameters)
-        n = J[first] / length(J[first])
+        pull = sum([J[j] for j in static(side)])
+        n = pull / length(pull)
         b = [dot(J[j], n) for j in static(range(c.points))]
-        places = [touching(static(j), points, n, parameters) for j in static(range(c.points))]
+        places = [touching(static(j), points, n, parameters, C[0]) for j in static(range(c.points))]
         G = over_movers(J, places, poses)
         T = across(n)
         E = [over_movers([b[i] * T[side] for i in static(range(c.points))], places, poses) for side in static(range(2))]

@@ -27,15 +27,17 @@ def moved_together(slots: Slots) -> Function:
 
     A step moves by its impulses from where it began, and forces act where it ends: between two places that have come
     a different way they would be a couple.  So what counts for angular momentum is the place less this, the same for
-    both sides, and the sum of both is kept to rounding.
+    both sides, and the sum of both is kept to rounding.  Beside what is held there is no sum to keep: it is the body's.
     """
     n_particles = len(slots.particles)
 
     @func
     def together(masses, share, since, moved):
         if n_particles:
-            total = sum(share)
-            return sum([(share[p] / total) * since[p] for p in static(range(n_particles))])
+            total, way = sum(share), moved[0]
+            if sum([masses[p] for p in static(range(n_particles))]) > 0.0:
+                way = sum([(share[p] / total) * since[p] for p in static(range(n_particles))])
+            return way
         return (masses[0] * moved[0] + masses[1] * moved[1]) / (masses[0] + masses[1])
 
     return together

@@ -63,7 +63,7 @@ def rigid_bodies(model: Model) -> list[Rigid]:
 
 def solid_shapes(model: Model) -> list[CollisionShape]:
     """Those that are drawn as bodies."""
-    return [s for s in model.shapes if s.kind != "plane" and (s.kind != "sphere" or s.bodies[0] >= 0)]
+    return [s for s in model.shapes if s.kind not in ("plane", "sdf") and (s.kind != "sphere" or s.bodies[0] >= 0)]
 
 
 def _shapes(model: Model, drawn: set[int]) -> list[Visual]:

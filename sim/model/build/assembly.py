@@ -30,6 +30,7 @@ from sim.model.build.shapes.blocks import NearBlock, ShapeBlock
 from sim.model.build.shapes.contacts import contact_blocks, tied_pairs
 from sim.model.build.shapes.cylinders import rim_blocks
 from sim.model.build.shapes.derive import listed_shapes, shape_arrays
+from sim.model.build.shapes.facets import facet_blocks
 from sim.model.build.shapes.near import MANY, meeting_shapes, near_contact, near_pairs, rolling_pairs
 from sim.model.build.shapes.overlaps import check_apart
 from sim.model.build.shapes.pairs import pair_blocks
@@ -171,10 +172,12 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
     may = near_pairs(parts.shapes, parts.joined)
     rolling = may * rolling_pairs(parts.shapes)
     is_near = (may > rolling).any() and (parts.near is not None or may.sum() > MANY)
+    thickness, tied = _thickness(parts.points), tied_pairs(parts.constraints)
     blocks = [
         *parts.constraints,
         *_attachment_blocks(attachments, position),
-        *contact_blocks(parts.shapes, touched, _thickness(parts.points), tied_pairs(parts.constraints)),
+        *contact_blocks(parts.shapes, touched, thickness, tied),
+        *facet_blocks(parts.shapes, touched, parts.groups, parts.points, parts.bodies, thickness, tied),
         *pair_blocks(parts.shapes, parts.joined, bool(is_near)),
         *rim_blocks(parts.shapes, parts.joined),
     ]

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sim.constraints.contact.solids.distances import DISTANCES, make_distance_passing
+from sim.constraints.contact.solids.facets import FACETS, make_facet_passing
 from sim.constraints.contact.solids.meshes import contact_mesh
 from sim.constraints.contact.solids.passing import WIDTHS, make_mesh_passing, make_point_passing
 from sim.core.lang.types import int32
@@ -92,6 +94,8 @@ class PointPassingCheck:
             if batch.set.count
             and (
                 batch.set.constraint is contact_mesh
+                or batch.set.constraint in FACETS
+                or batch.set.constraint in DISTANCES.values()
                 or (batch.set.constraint.name in WIDTHS and batch.set.slots.particles)
             )
         ]
@@ -116,6 +120,8 @@ class PointPassingCheck:
                 made = batch.set
                 of_mesh = made.constraint is contact_mesh
                 make = make_mesh_passing if of_mesh else make_point_passing
+                make = make_facet_passing if made.constraint in FACETS else make
+                make = make_distance_passing if made.constraint in DISTANCES.values() else make
                 inputs = [
                     index,
                     made.points,
@@ -138,11 +144,13 @@ class PointPassingCheck:
                 continue
             made = batch.set
             label = next(label for label, rows in made.index_of.items() if last - 1 in rows)
-            who = "a ball"
+            who = "an edge" if made.constraint in FACETS else "a ball or an end"
             if made.slots.particles:
                 number = int(made.points.numpy()[last - 1, made.slots.particles[0]])
                 name = next((g.name for g in self.model.groups.values() if g.start <= number < g.start + g.count), "")
                 who = f"point {number} of {name!r}" if name else f"point {number}"
+                if made.constraint in FACETS:
+                    who, label = f"a triangle or an edge at {who}", label.partition("/")[0]
             raise ContactError(
                 f"contact: {who} has come through {label!r} in a step, from one side of it to another",
                 "Take shorter steps, in which points come less far than a shape is thick, or slower starts",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from contact_worlds import CORNERS, FACES, coordinate, gradients
+from test_bodies_touch import integrals
 
 import sim
 
@@ -65,6 +66,73 @@ def test_derivatives_by_the_scale_and_the_surface() -> None:
     found = of["block.hull.mu"][0] + of["ball.hull.mu"][0]
     assert abs(found) > 1e-3
     assert found == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-5, abs=1e-7)
+
+
+def rammed(
+    solid: str, seed: int, mu: float = 0.3, bounce: float | None = 0.4, half: tuple[float, ...] = HALF
+) -> sim.Model:
+    """A capsule and a block, a mesh or a box, that fly towards each other, turned and turning at random."""
+    rng = np.random.default_rng(seed)
+    builder = sim.ModelBuilder(gravity=(0, 0, 0))
+    rough = Config(density=500.0, mu=mu, restitution=bounce)
+    for k in range(2):
+        q = rng.normal(size=4)
+        place = np.array([0.4 * k - 0.2, 0, 0]) + rng.uniform(-0.04, 0.04, 3)
+        v = np.array([1.0 - 2 * k, 0, 0]) + rng.uniform(-0.2, 0.2, 3)
+        builder.add_body(
+            [*place, *(q / np.linalg.norm(q))], label=f"b{k}", velocity=tuple(v), spin=rng.uniform(-3, 3, 3)
+        )
+    if solid == "mesh":
+        builder.add_shape_mesh(0, None, vertices=CORNERS, indices=FACES, scale=half, cfg=rough, label="hull")
+    else:
+        builder.add_shape_box(0, None, *HALF, cfg=rough, label="hull")
+    builder.add_shape_capsule(1, None, 0.04, 0.08, cfg=rough, label="hull")
+    return builder.finalize(dtype=sim.float64, requires_grad=True)
+
+
+def flown(model: sim.Model) -> sim.State:
+    return sim.rollout(sim.SolverXPBD(model), model.state(), 60, 1 / 240).final
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_mesh_and_a_capsule_collide_as_a_box_and_one(seed: int) -> None:
+    """Momenta to rounding, and the energy that is left."""
+    model, box = rammed("mesh", seed), rammed("box", seed)
+    (begun, energy), (ended, left) = (integrals(s, model) for s in (model.state(), flown(model)))
+    np.testing.assert_allclose(ended, begun, rtol=0, atol=1e-12)
+    assert left < 0.98 * energy
+    assert left == pytest.approx(integrals(flown(box), box)[1], rel=1e-2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bounce", [None, 0.4])
+def test_derivatives_of_a_mesh_and_a_capsule(bounce: float | None) -> None:
+    """Of where the capsule is after the collision, by friction and the size of the mesh, against differences."""
+    given = {"mu": 0.1, "bounce": bounce}
+    _, of = gradients(rammed("mesh", 2, **given), 60, 1 / 240, coordinate("body_q", 1, 1))
+
+    def slope(key: str, up: object, down: object) -> float:
+        ends = [flown(rammed("mesh", 2, **given | {key: value})).body_q.numpy()[1, 1] for value in (up, down)]
+        return float(ends[0] - ends[1]) / 2e-6
+
+    found = {"mu": sum(of[f"b{k}.hull.mu"][0] for k in range(2)), "half": of["b0.hull.scale"][0, 0]}
+    sizes = [(HALF[0] + sign * 1e-6, *HALF[1:]) for sign in (1, -1)]
+    assert min(abs(value) for value in found.values()) > 1e-3
+    assert found["mu"] == pytest.approx(slope("mu", 0.1 + 1e-6, 0.1 - 1e-6), rel=1e-6, abs=1e-8)
+    # the masses are of the densities: larger is heavier
+    assert found["half"] == pytest.approx(slope("half", *sizes), rel=1e-6, abs=1e-8)
+
+
+def test_a_pole_lies_across_a_ridge() -> None:
+    """A capsule on the edge of a roof in the world: neither its ends nor a vertex is near."""
+    corners = [[-1, 0, -0.3], [1, 0, -0.3], [-1, 0, 0.3], [1, 0, 0.3], [-1, 0.2, 0], [1, 0.2, 0]]
+    faces = [[0, 1, 3], [0, 3, 2], [0, 4, 5], [0, 5, 1], [2, 3, 5], [2, 5, 4], [0, 2, 4], [1, 5, 3]]
+    builder = sim.ModelBuilder(gravity=(0, -9.81, 0))
+    builder.add_shape_mesh(-1, None, vertices=corners, indices=faces, cfg=Config(mu=0.6), label="roof")
+    builder.add_shape_capsule(builder.add_body([0, 0.251, 0], label="pole"), None, 0.05, 0.2, cfg=Config(mu=0.6))
+    model = builder.replicate(2).finalize(dtype=sim.float64)
+    end = sim.rollout(sim.SolverXPBD(model, iterations=2), model.state(), 120, 1 / 480).final
+    np.testing.assert_allclose(end.body_q.numpy()[:, :3], [[0, 0.25, 0]] * 2, rtol=0, atol=1e-6)
 
 
 def test_a_cloth_lies_on_a_ridge() -> None:

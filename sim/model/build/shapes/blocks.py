@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from sim.constraints.base import Constraint
 from sim.geometry import SolidMoments
 from sim.model.groups import Group
 from sim.model.visuals import MeshForm
@@ -48,7 +49,8 @@ class ShapeBlock:
     place: which of the values is its position; turn: quaternion (4,) in the frame of the body; extent: of a plane, as
     it is drawn.  contact: name of the constraint that keeps particles out, "" for none; touches: the objects whose
     particles they are, None: all.  moments, mesh: of a mesh.  shared: the whole paths of values that are those of
-    something else; beside: bodies of the first world, parts of the same rod, that it does not touch.
+    something else; sdf: of a signed distance; beside: bodies of the first world, parts of the same rod, that it does
+    not touch.
     """
 
     label: str
@@ -62,6 +64,7 @@ class ShapeBlock:
     extent: tuple[float, float] = (0.0, 0.0)
     moments: SolidMoments = field(default_factory=lambda: ONE_BOX)
     mesh: MeshForm | None = None
+    sdf: Constraint | None = None
     shared: Mapping[str, str] = field(default_factory=dict)
     beside: frozenset[int] = frozenset()
 

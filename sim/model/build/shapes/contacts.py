@@ -16,7 +16,7 @@ from sim.constraints.slots.pattern import PARTICLE, Slots
 from sim.model.build.blocks import ConstraintBlock, FromShapes
 from sim.model.build.bodies import SlotPlace
 from sim.model.build.shapes.blocks import ShapeBlock
-from sim.model.build.shapes.pairs import CORNERS, FIELDS, RIMS, ROUND
+from sim.model.build.shapes.pairs import CORNERS, FIELDS, RIMS, ROUND, field_of
 from sim.model.errors import ModelError
 
 
@@ -98,7 +98,7 @@ def _with_particles(
     pairs = zip(points.tolist(), bodies.tolist(), strict=True)
     loose = np.array([held or pair not in tied for pair in pairs], bool)
     points, bodies, world = points[loose], bodies[loose], world[loose]
-    constraint = REGISTRY[FIELDS.get(shape.kind, "contact_points")]
+    constraint = field_of(shape)
     values, borrowed = _with_surface({key: shape.values[key] for key in _sizes(shape)}, shape, None)
     borrowed |= {key: path for key, path in shape.shared.items() if key in values}
     inside = "thickness" if shape.kind in FIELDS else "other_radius"
@@ -137,6 +137,11 @@ def _with_shape(of_world: ShapeBlock, other: ShapeBlock, number: int) -> list[Co
     label = f"{of_world.label}/{other.label}"
     if of_world.kind == "sphere":
         return [_ball_of_world(label, of_world, other, number)]
+    if other.kind == "sdf":
+        raise ModelError(
+            f"{of_world.label} and {other.label}: a plane and a signed distance do not meet so far",
+            f"Leave {other.owner!r} out of the `touches` of {of_world.label!r}, or take another shape",
+        )
     points = _points_on_plane(label, of_world, other, number)
     return [points, _rims_on_plane(label, of_world, other, number)] if other.kind == "cylinder" else [points]
 
@@ -197,7 +202,7 @@ def _ball_of_world(label: str, ball: ShapeBlock, other: ShapeBlock, number: int)
     constants = _of_mesh(other, number * worlds + np.arange(worlds))
     center = SlotPlace(ball.values["center"], np.array([[0.0, 0, 0, 1]]), key="center")
     return ConstraintBlock(
-        label, ball.label, REGISTRY[FIELDS.get(other.kind, "contact_points")],
+        label, ball.label, field_of(other),
         np.stack([other.bodies, np.zeros_like(other.bodies)], axis=1), np.ones(worlds), values,
         constants, slots=Slots.of([0, None]), places={0: own, 1: center}, borrowed=borrowed,
         from_shapes=_smooth(other, values, worlds),

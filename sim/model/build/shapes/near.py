@@ -21,6 +21,7 @@ from sim.model.build.shapes.pairs import (
     FIELDS,
     POINTS,
     ROUND,
+    SURFACES,
     collide,
     crossings_of,
     rolls,
@@ -65,8 +66,9 @@ def _colors(solids: int, worlds: int, capacity: int, recorded: bool) -> int:
 
 
 def is_solid(shape: ShapeBlock) -> bool:
-    """Whether it is looked for: planes and balls of the world have contacts of their own, and meshes of all kinds."""
-    return not shape.contact and shape.kind not in ("plane", "mesh")
+    """Whether it is looked for: planes and balls of the world have contacts of their own, and meshes and signed
+    distances of all kinds."""
+    return not shape.contact and shape.kind not in ("plane", *SURFACES)
 
 
 def near_pairs(shapes: Sequence[ShapeBlock], joined: set[tuple[int, int]]) -> np.ndarray:

@@ -79,6 +79,14 @@ class PlacedSolid:
 def distance_from_surface(point: np.ndarray, triangles: np.ndarray) -> float:
     """Of a point (3,) from a closed surface of triangles (n, 3, 3), negative inside: that of the one next to it; of
     those that share an edge or a corner the one that sees it most directly says the side."""
+    far, height = distances_from_triangles(point, triangles)
+    nearest = np.flatnonzero(far <= far.min() * (1.0 + 1e-9))
+    facing = nearest[np.argmax(np.abs(height[nearest]))]
+    return float(np.copysign(far[facing], height[facing]))
+
+
+def distances_from_triangles(point: np.ndarray, triangles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of a point (3,) from triangles (n, 3, 3), and from their planes, negative behind them: (n,) each."""
     normals = np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0])
     normals /= np.linalg.norm(normals, axis=1, keepdims=True)
     height = np.einsum("ij,ij->i", point - triangles[:, 0], normals)
@@ -89,10 +97,7 @@ def distance_from_surface(point: np.ndarray, triangles: np.ndarray) -> float:
         over &= np.einsum("ij,ij->i", np.cross(edge, to), normals) >= 0.0
         part = np.clip(np.einsum("ij,ij->i", to, edge) / np.einsum("ij,ij->i", edge, edge), 0.0, 1.0)
         far = np.minimum(far, np.linalg.norm(to - part[:, None] * edge, axis=1))
-    far = np.where(over, np.abs(height), far)
-    nearest = np.flatnonzero(far <= far.min() * (1.0 + 1e-9))
-    facing = nearest[np.argmax(np.abs(height[nearest]))]
-    return float(np.copysign(far[facing], height[facing]))
+    return np.where(over, np.abs(height), far), height
 
 
 def check_apart(model: Model, shapes: Sequence[ShapeBlock], joined: set[tuple[int, int]]) -> None:
@@ -120,7 +125,7 @@ def check_apart(model: Model, shapes: Sequence[ShapeBlock], joined: set[tuple[in
         meet = collide(shapes[i], shapes[j], joined) or any(
             shapes[a].bodies[0] < 0 and meets_world(shapes[a], shapes[b]) for a, b in ((i, j), (j, i))
         )
-        if not meet:
+        if not meet or "sdf" in (shapes[i].kind, shapes[j].kind):
             continue
         a, b = solids[i], solids[j]
         depth = max(a.depth_in(b), b.depth_in(a), _crossed(a, b))

@@ -11,11 +11,12 @@ from itertools import combinations, product
 
 import numpy as np
 
-from sim.constraints.base import REGISTRY
+from sim.constraints.base import REGISTRY, Constraint
 from sim.constraints.slots.pattern import Slots
 from sim.model.build.blocks import ConstraintBlock, FromShapes
 from sim.model.build.bodies import SlotPlace
 from sim.model.build.shapes.blocks import ShapeBlock
+from sim.model.collision.surfaces import edges_of
 from sim.model.errors import ModelError
 
 FIELDS = {
@@ -23,8 +24,11 @@ FIELDS = {
     "capsule": "contact_capsule",
     "cylinder": "contact_cylinder",
     "mesh": "contact_mesh",
+    "sdf": "",
 }
-"""Shapes that see a point in their own frame, and the constraints."""
+"""Shapes that see a point in their own frame, and the constraints; signed distances have one each."""
+SURFACES = ("mesh", "sdf")
+"""Shapes that meet points and balls alone."""
 CORNERS = np.array([[x, y, z] for x in (-1.0, 1.0) for y in (-1.0, 1.0) for z in (-1.0, 1.0)])
 POINTS = {"sphere": np.zeros((1, 3)), "capsule": np.array([[0.0, 0, -1], [0, 0, 1]]), "box": CORNERS}
 """Where a shape is met first, in units of its size."""
@@ -41,15 +45,21 @@ def pair_blocks(shapes: Sequence[ShapeBlock], joined: set[tuple[int, int]], near
     """joined: pairs of bodies of the first world with a joint between them; near: without what every step looks for."""
     fields: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
     crossings: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
+    hulls: list[tuple[int, int]] = []
     for i, j in combinations(range(len(shapes)), 2):
         if not collide(shapes[i], shapes[j], joined):
             continue
         check_kinds(shapes[i], shapes[j])
-        if rolls(shapes[i], shapes[j]) or (near and "mesh" not in (shapes[i].kind, shapes[j].kind)):
+        if rolls(shapes[i], shapes[j]) or (near and not {shapes[i].kind, shapes[j].kind} & set(SURFACES)):
+            continue
+        if {shapes[i].kind, shapes[j].kind} == {"mesh", "capsule"}:
+            hulls.append((i, j) if shapes[i].kind == "mesh" else (j, i))
             continue
         for f, p in ((i, j), (j, i)):
             if seen(shapes[f].kind, shapes[p].kind, f < p):
-                key = shapes[f].kind, shapes[p].kind, pattern_of(shapes[f], shapes[p])
+                own = shapes[f].sdf
+                kind = shapes[f].kind if own is None else own.name
+                key = kind, shapes[p].kind, pattern_of(shapes[f], shapes[p])
                 fields.setdefault(key, []).append((f, p))
         if shapes[i].kind in EDGED and shapes[j].kind in EDGED:
             e, f = (j, i) if shapes[j].kind == "capsule" else (i, j)
@@ -58,6 +68,8 @@ def pair_blocks(shapes: Sequence[ShapeBlock], joined: set[tuple[int, int]], near
     made = [field_block(*key, PairRows(shapes, pairs, len(POINTS[key[1]]))) for key, pairs in fields.items()]
     for key, pairs in crossings.items():
         made.append(_edge_block(*key, PairRows(shapes, pairs, len(crossings_of(*key[:2])))))
+    for mesh, capsule in hulls:
+        made += _mesh_and_capsule(shapes, mesh, capsule)
     return made
 
 
@@ -78,7 +90,7 @@ def collide(a: ShapeBlock, b: ShapeBlock, joined: set[tuple[int, int]]) -> bool:
 
 def check_kinds(a: ShapeBlock, b: ShapeBlock) -> None:
     for s, other in ((a, b), (b, a)):
-        if s.kind == "mesh" and other.kind != "sphere":
+        if s.kind in SURFACES and other.kind != "sphere" and {s.kind, other.kind} != {"mesh", "capsule"}:
             raise ModelError(
                 f"{a.label} and {b.label}: a {a.kind} and a {b.kind} do not meet so far",
                 f"Leave {other.owner!r} out of the `touches` of {s.owner!r}, or build {s.label!r} of boxes, capsules"
@@ -88,14 +100,19 @@ def check_kinds(a: ShapeBlock, b: ShapeBlock) -> None:
 
 def rolls(a: ShapeBlock, b: ShapeBlock) -> bool:
     """Whether two shapes are a cylinder and one that meets its side and its rims: see `cylinders`."""
-    return "cylinder" in (a.kind, b.kind) and not {"sphere", "mesh"} & {a.kind, b.kind}
+    return "cylinder" in (a.kind, b.kind) and not {"sphere", *SURFACES} & {a.kind, b.kind}
 
 
 def seen(field: str, points: str, first: bool) -> bool:
     """Whether the field of one kind meets the points of another; of two balls that of the first."""
     if field == "sphere":
         return points == "sphere" and first
-    return field in FIELDS and points in POINTS and (field != "mesh" or points == "sphere")
+    return field in FIELDS and points in POINTS and (field not in SURFACES or points == "sphere")
+
+
+def field_of(shape: ShapeBlock) -> Constraint:
+    """The constraint of a point that a shape sees."""
+    return shape.sdf or REGISTRY[FIELDS.get(shape.kind, "contact_points")]
 
 
 def pattern_of(a: ShapeBlock, b: ShapeBlock) -> str:
@@ -139,17 +156,22 @@ class PairRows:
         return SlotPlace(zero[:1], self.turns[side], shapes=self.shapes[side], units=zero)
 
 
-def field_block(kind: str, points: str, pattern: str, rows: PairRows) -> ConstraintBlock:
-    """Points of some shapes in the fields of others."""
+def field_block(
+    kind: str, points: str, pattern: str, rows: PairRows, places: np.ndarray | None = None
+) -> ConstraintBlock:
+    """Points of some shapes in the fields of others.  places (n, 3): the points of each, in units of its size."""
     if kind == points == "box":
         return _corner_block(pattern, rows)
-    units = np.tile(POINTS[points], (rows.count // len(POINTS[points]), 1))
+    places = POINTS[points] if places is None else places
+    units = np.tile(places, (rows.count // len(places), 1))
     along_z = 1 if points == "capsule" else 2
     at = SlotPlace(np.zeros((1, 3)), NO_TURN, shapes=rows.shapes[1], units=units, along_z=along_z)
     own: dict[str, FromShapes] = {}
     constants = {"compliance": np.zeros(rows.count)}
     if kind == "box":
         own["half"] = FromShapes("half", rows.shapes[0])
+    elif kind in REGISTRY:
+        own["scale"] = FromShapes("half", rows.shapes[0])
     elif kind == "mesh":
         own["scale"], constants["mesh"] = FromShapes("half", rows.shapes[0]), rows.shapes[0].astype(np.float64)
     else:
@@ -158,11 +180,41 @@ def field_block(kind: str, points: str, pattern: str, rows: PairRows) -> Constra
             own["half_height"] = FromShapes(1, rows.shapes[0])
     around = "other_radius" if kind == "sphere" else "thickness"
     own[around] = FromShapes(0, rows.shapes[1] if points in ROUND else np.full(rows.count, -1))
-    label = f"{points} in {kind} ({pattern})"
+    label, name = f"{points} in {kind} ({pattern})", FIELDS.get(kind, kind if kind in REGISTRY else "contact_points")
     return ConstraintBlock(
-        label, label, REGISTRY[FIELDS.get(kind, "contact_points")], rows.bodies, np.ones(rows.count), {},
+        label, label, REGISTRY[name], rows.bodies, np.ones(rows.count), {},
         constants=constants, slots=Slots(pattern), places={0: rows.frame(0), 1: at}, from_shapes=own | rows.surface,
     )  # fmt: skip
+
+
+def _mesh_and_capsule(shapes: Sequence[ShapeBlock], mesh: int, capsule: int) -> list[ConstraintBlock]:
+    """The ends of a capsule in a mesh, the vertices of the mesh in the capsule, and its edges across the line of
+    centres."""
+    form, (a, b) = shapes[mesh].mesh, (shapes[mesh], shapes[capsule])
+    assert form is not None
+    vertices, edges = np.asarray(form.vertices, np.float64), edges_of(np.asarray(form.triangles))
+    ends = PairRows(shapes, [(mesh, capsule)], len(POINTS["capsule"]))
+    corners = PairRows(shapes, [(capsule, mesh)], len(vertices))
+    lines = PairRows(shapes, [(capsule, mesh)], len(edges))
+    worlds, points = len(a.bodies), POINTS["capsule"]
+    on = [(0, points[:1], 1), (0, points[1:], 1), (1, vertices[edges[:, 0]], 2), (1, vertices[edges[:, 1]], 2)]
+    places = {
+        j: SlotPlace(np.zeros((1, 3)), NO_TURN, shapes=lines.shapes[side], along_z=along,
+                     units=np.tile(np.broadcast_to(units, (len(edges), 3)), (worlds, 1)))
+        for j, (side, units, along) in enumerate(on)
+    }  # fmt: skip
+    slots = Slots.of([None if s.bodies[0] < 0 else k for k, s in enumerate((b, a)) for _ in range(2)])
+    label, zero = f"{b.label} across {a.label}", np.zeros(lines.count)
+    across = ConstraintBlock(
+        label, label, REGISTRY["contact_capsule_edge"], np.repeat(lines.bodies, 2, axis=1), np.ones(lines.count), {},
+        constants={"compliance": zero, "thickness": zero, "side": zero}, slots=slots, places=places,
+        from_shapes={"radius": FromShapes(0, lines.shapes[0])} | lines.surface,
+    )  # fmt: skip
+    return [
+        field_block("mesh", "capsule", pattern_of(a, b), ends),
+        field_block("capsule", "mesh", pattern_of(b, a), corners, vertices),
+        across,
+    ]
 
 
 def _corner_block(pattern: str, rows: PairRows) -> ConstraintBlock:

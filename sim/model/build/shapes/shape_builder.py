@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from sim.constraints.contact.solids.distances import contact_with
+from sim.core.lang.frontend.function import Function
 from sim.geometry import MeshFile, merge_positions, quaternion_between, rotated, solid_moments
 from sim.model.build import checks
 from sim.model.build.bodies import pose
@@ -173,6 +175,31 @@ class ShapeBuilder(BodyBuilder):
             moments=moments, mesh=MeshForm(points, triangles),
         )  # fmt: skip
 
+    def add_shape_sdf(
+        self,
+        body: int,
+        xform: Any = None,
+        sdf: Function | Callable[..., Any] | None = None,
+        scale: Any = None,
+        cfg: ShapeConfig | None = None,
+        label: str | None = None,
+    ) -> str:
+        """What is inside of a surface that a function of the language tells: `sdf(p, scale)` is the distance [m] of a
+        point p (3,), in the frame of the shape, from it, negative inside.  Otherwise as `add_shape_box`.
+
+        It meets particles and balls, at the zero of the function less their thickness or radius; its slope is to be 1
+        there, away from kinks.  Derivatives are those of the function, by `scale` too.  It has no mass and is not
+        drawn.  scale: (3,) numbers that it takes, or one for all, default 1.  Paths: `.scale`, `.at`, `.mu`, ...
+        Raises ModelError where no function is given, or scale is not finite; KernelError where its text is none of the
+        language.
+        """
+        if sdf is None or not callable(getattr(sdf, "python", sdf)):
+            raise ModelError(f"sdf is {sdf!r}", "Give a function of the language: sdf(p, scale)")
+        numbers = np.broadcast_to(np.asarray(1.0 if scale is None else scale, np.float64), 3).copy()
+        if not np.isfinite(numbers).all():
+            raise ModelError(f"scale = {scale!r} is not finite", "Give one number, or three")
+        return self._add_shape("sdf", body, xform, {"scale": numbers[None]}, cfg, label, sdf=contact_with(sdf))
+
     def add_shape_plane(
         self,
         plane: Sequence[float] | None = (0.0, 0.0, 1.0, 0.0),
@@ -271,7 +298,7 @@ class ShapeBuilder(BodyBuilder):
         made_of, frame = self.default_shape_cfg if cfg is None else cfg, pose("xform", xform)
         in_world = body == WORLD
         place = {"sphere": "center", "plane": "point"}.get(kind, "at") if in_world else "at"
-        values = {place: frame[None, :3], **size, **_weight(made_of, in_world or kind == "plane")}
+        values = {place: frame[None, :3], **size, **_weight(made_of, in_world or kind in ("plane", "sdf"))}
         values |= coefficients(made_of)
         if in_world and contact:
             values["compliance"] = np.array([checks.number("compliance", compliance)])

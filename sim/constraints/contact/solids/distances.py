@@ -1,0 +1,109 @@
+"""Contact of a point with what a function of the user says the distance from: C >= 0 outside.
+
+C is the function itself, seen from the frame of the shape, so that derivatives are those of its text.
+"""
+
+# Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
+# mypy: ignore-errors
+
+from collections.abc import Callable
+
+from sim.constraints.base import REGISTRY, Constraint, constraint
+from sim.constraints.particles import particle_layout
+from sim.constraints.projection import parameter_struct
+from sim.constraints.slots.bodies import body_struct, slot_struct
+from sim.constraints.slots.linearization import movers_of, seen_points
+from sim.constraints.slots.pattern import Slots
+from sim.core.lang.embedding import embed, fields_at
+from sim.core.lang.frontend.builtins import atomic_max, min, static, tid
+from sim.core.lang.frontend.function import Function, func
+from sim.core.lang.library.vector import length
+from sim.core.lang.memoize import memoize
+from sim.core.lang.types import Scalar, quaternion, vec3, vector
+from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.launch.kernel import Kernel, kernel
+
+PLACES = 32
+"""Of the way of a point in a step, where it is looked how deep it is."""
+DEEP = 0.05
+"""So deep, in parts of its way, a point has to have been that is outside as a step begins and as it ends."""
+
+DISTANCES: dict[Callable[..., object], Constraint] = {}
+"""The constraint of every function so far."""
+
+
+def contact_with(distance: Function | Callable[..., object]) -> Constraint:
+    """The constraint of a function `distance(p, scale)` of the language: the same one for the same function.
+
+    Two functions of one name have constraints of different names: sets of a model are told apart by them.
+    """
+    given = distance if isinstance(distance, Function) else func(distance)
+    key = given.python
+    if key not in DISTANCES:
+        name, count = f"contact_sdf_{given.name}", 1
+        while name in REGISTRY:
+            count += 1
+            name = f"contact_sdf_{given.name}_{count}"
+        DISTANCES[key] = _declared(given, name)
+    return DISTANCES[key]
+
+
+def _declared(distance: Function, name: str) -> Constraint:
+    @constraint(
+        points=2,
+        unilateral=True,
+        name=name,
+        units={"scale": "", "thickness": "m"},
+        added_by="add_shape_sdf",
+        frames=(0,),
+        reach=("", "thickness"),
+    )
+    def contact_sdf(x, scale: vec3, thickness: float = 0.0):
+        """What a function says a point is away from a shape, minus the thickness.  C [m]."""
+        return distance(x, scale) - thickness
+
+    return contact_sdf
+
+
+@memoize
+def make_distance_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
+    """Of the constraints `tid()` of a point and one of `DISTANCES`: those that have been come through, by the greatest
+    number, from 1 on.
+
+    What a point is away from cannot be met before it has come as far: only where its way is longer than the distances
+    at both ends together it is looked at, at `PLACES` of it.
+    """
+    vec3, Quat = vector(3, real), quaternion(real)
+    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
+    movers, seen, count = movers_of(slots), seen_points(c, slots, real), len(slots.particles)
+    value, particle_type = embed(lambda: c.traced(real), f"{c.name}_at"), particle_layout(real).type(real)
+
+    @kernel(name=f"passing_{c.name}_{slots.kinds}")
+    def find(
+        index: int,
+        points: array2d[int],
+        placing: SlotData,
+        data: Data,
+        bodies: Bodies,
+        particle: array[particle_type],
+        dx: array[vec3],
+        turn: array[Quat],
+        x_0: array[vec3],
+        x_1: array[vec3],
+        last: array[int],
+    ):
+        k = tid()
+        p_k, _, _, begun, _, _, poses = movers(k, points, bodies, particle, dx, turn)
+        placed, parameters = fields_at(placing, k), fields_at(data, k)
+        a = seen([x_0[p_k[p]] for p in static(range(count))], begun, placed)
+        b = seen([x_1[p_k[p]] for p in static(range(count))], poses, placed)
+        come, C_0, C_1 = length(b - a), value(a, parameters)[0], value(b, parameters)[0]
+        if C_0 + C_1 < come:
+            deepest = real(1e30)
+            for i in range(1, PLACES):
+                s = real(i) / real(PLACES)
+                deepest = min(deepest, value((1.0 - s) * a + s * b, parameters)[0])
+            if deepest < min(min(C_0, C_1), real(0.0)) - static(DEEP) * come:
+                atomic_max(last, index, k + 1)
+
+    return find
