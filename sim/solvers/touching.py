@@ -122,8 +122,8 @@ class FrictionStep:
             for name, values in batch.set.surface.items():
                 setattr(surface, name, values)
             n, grad = batch.set.count, model.requires_grad
-            for name, kind in (("target", real), ("rebound", real), ("rests", real), ("before", vector(3, real))):
-                setattr(impacts, name, zeros(n, kind, model.device, grad))
+            for name, kind in impact_struct(real).fields.items():
+                setattr(impacts, name, zeros(n, kind.dtype, model.device, grad))
             for name in CHOSEN.get(batch.set.constraint, ()):  # integers: without a gradient
                 chosen = batch.set.constraint.parameters[name].type(real)
                 setattr(batch.parameters, name, zeros(n, chosen, model.device))
@@ -161,6 +161,8 @@ class FrictionStep:
                 t.impacts.rebound,
                 t.impacts.rests,
                 t.impacts.before,
+                t.impacts.hits,
+                t.impacts.time,
                 t.along,
                 t.late,
                 t.contacts.gained,
@@ -198,6 +200,7 @@ class FrictionStep:
         moving.bodies, moving.dx, moving.turn, moving.impulse = bodies.start, *bodies.moving
         moving.momentum = bodies.momentum
         moving.v, moving.body_qd = before.particle_qd, before.body_qd
+        moving.v_before, moving.body_qd_before = before.particle_qd, before.body_qd
         for t in self.touching.values():
             made, lanes = t.batch.set, self._lanes(t)
             if lanes is not None:

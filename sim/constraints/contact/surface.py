@@ -26,6 +26,8 @@ def impact_struct(real: Scalar) -> Struct:
     rebound: [m/s] what dC/dt is to be then
     rests:   1 for what rests, 0 for an impact
     before:  (3,) [m] the slip before the impact, which friction does not act on
+    hits:    1 for what acts along its rows as it hits, see `hitting`, 0 for what does so as the step ends
+    time:    [s] of the impact, from the beginning of the step
     """
-    kinds = {"target": real, "rebound": real, "rests": real, "before": vector(3, real)}
+    kinds = {"target": real, "rebound": real, "rests": real, "before": vector(3, real), "hits": real, "time": real}
     return Struct("impacts", {name: array_type(kind) for name, kind in kinds.items()})
