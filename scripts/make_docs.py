@@ -243,16 +243,10 @@ reaches the goal. What follows from it: `docs/decisions/19-defaults.md`.
 A gradient through contacts is the derivative of the simulated steps, exact almost everywhere: all geometry, the time of
 an impact within its step, the cone of friction and the masses are differentiated, and lists of pairs are complete, so
 that nothing that could push is left out of it. And it converges to the derivative of the motion, with the first power
-of the step, where impacts are resolved and transversal (a few steps between one and the next, and not grazing) and the
-direction and the arms of a contact are the same for the whole step: points and balls on planes, whatever their spin,
-and what lands without turning. Rows C1 to C9 below show both.
-
-**Where direction or arms change within the step of an impact it does not converge**: a ball that hits another off its
-centre, a point on a ball, a turning corner. Both are taken as the step ends; by how much that is off depends on when in
-the step the impact was, which is of the order of the step in a velocity, but not in its derivative. A ball at 2 m/s
-that hits one of twice its mass .8 of a radius off, e = .7: the speed across is within 6 % at 120 Hz and .4 % at 1920
-Hz, and at 1920 Hz its derivative by the speed is .91 for .42, by the distance off 7.1 for 8.4. That gradient is right
-for the loss that the run computes, point by point; averaged over a few phases of the step it is that of the motion.
+of the step, where impacts are resolved and transversal: a few steps between one and the next, and not grazing. That is
+so for what turns too, and for surfaces that are curved: an impact acts along its direction and at its arms as it
+happens, not as the step ends. Rows C1 to C9 below show both, and tests of balls that hit off their centres, of falling
+rods and of spinning balls.
 
 Not promised: that a gradient over many chaotic impacts is of use. It is right to the last digit, and foretells the loss
 for changes that no optimiser takes: the report says how much it grew, and up to which time it is of use; `simopt

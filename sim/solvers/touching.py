@@ -31,7 +31,7 @@ from sim.constraints.contact.solids.facets import FACETS, make_side_choice
 from sim.constraints.contact.solids.meshes import contact_mesh, make_mesh_choice
 from sim.constraints.contact.solids.rim_choice import make_rim_choice
 from sim.constraints.contact.solids.rims import RIM_CONTACTS
-from sim.constraints.contact.surface import impact_struct, surface_struct
+from sim.constraints.contact.surface import impact_kinds, impact_struct, surface_struct
 from sim.core.lang.types import matrix, vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
@@ -122,8 +122,8 @@ class FrictionStep:
             for name, values in batch.set.surface.items():
                 setattr(surface, name, values)
             n, grad = batch.set.count, model.requires_grad
-            for name, kind in impact_struct(real).fields.items():
-                setattr(impacts, name, zeros(n, kind.dtype, model.device, grad))
+            for name, kind in impact_kinds(real).items():
+                setattr(impacts, name, zeros(n, kind, model.device, grad))
             for name in CHOSEN.get(batch.set.constraint, ()):  # integers: without a gradient
                 chosen = batch.set.constraint.parameters[name].type(real)
                 setattr(batch.parameters, name, zeros(n, chosen, model.device))

@@ -77,8 +77,8 @@ def approach_of(start, end, rate, dt):
 def rebound_of(u, faster, s, e):
     """dC/dt after an impact at s; u: that of the predicted step, as it ends; faster: what forces have added to it.
 
-    Where C is linear, u = v* and faster = a h: -e v_c + a (1/2 - s) h.  What turns has other gradients as a step ends
-    than as it hits; the impulses of a step act along the last, and do no work in all if e = 1 for their velocities.
+    Where C is linear, u = v* and faster = a h: -e v_c + a (1/2 - s) h.  What turns has another gradient as it hits, see
+    `hitting`; impulses act along that one, and do no work in all if e = 1 for the velocities u along it.
     """
     return -e * u - (1.0 + e) * (s - 0.5) * faster
 

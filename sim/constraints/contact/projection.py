@@ -8,7 +8,7 @@ from sim.constraints.contact.boxes import chosen_of
 from sim.constraints.contact.forms import Form, sides_of
 from sim.constraints.contact.friction import along_both, friction_of
 from sim.constraints.contact.geometry import gap_of, slip_of
-from sim.constraints.contact.hitting import hit_of
+from sim.constraints.contact.hitting import hit_of, moved_together
 from sim.constraints.contact.impulses.restitution import Restitution
 from sim.constraints.particles import particle_layout
 from sim.constraints.slots.linearization import masses_of, row_functions, velocities_of
@@ -20,28 +20,6 @@ from sim.core.lang.library.vector import cross
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, vector
 from sim.core.runtime.launch.kernel import Kernel
-
-
-@memoize
-def moved_together(slots: Slots) -> Function:
-    """`together(masses, share, since, moved)` in a kernel: how far the place where two sides touch has come in a step.
-
-    A step moves by its impulses from where it began, and forces act where it ends: between two places that have come
-    a different way they would be a couple.  So what counts for angular momentum is the place less this, the same for
-    both sides, and the sum of both is kept to rounding.  Beside what is held there is no sum to keep: it is the body's.
-    """
-    n_particles = len(slots.particles)
-
-    @func
-    def together(masses, share, since, moved):
-        if n_particles:
-            total, way = sum(share), moved[0]
-            if sum([masses[p] for p in static(range(n_particles))]) > 0.0:
-                way = sum([(share[p] / total) * since[p] for p in static(range(n_particles))])
-            return way
-        return (masses[0] * moved[0] + masses[1] * moved[1]) / (masses[0] + masses[1])
-
-    return together
 
 
 @memoize
@@ -63,9 +41,7 @@ def push_of(slots: Slots, real: Scalar, restitution: Restitution) -> Function:
         return torque
 
     @func
-    def push(
-        p_k, b_k, force, masses, inertias, share, since, moved, turns, poses, back_p, back_b, moving, dt, counts
-    ):
+    def push(p_k, b_k, force, masses, inertias, share, since, moved, turns, poses, back_p, back_b, moving, dt, counts):
         motion, gained = response(force, masses, inertias), real(0.0)
         acts_p = [since[p] + back_p[p] for p in static(range(n_particles))]
         acts_b = [moved[g] + back_b[g] for g in static(range(n_bodies))]

@@ -10,16 +10,14 @@ from sim.constraints.base import Constraint
 from sim.constraints.contact.forms import Form, every, sides_of
 from sim.constraints.contact.friction import along_both, coulomb
 from sim.constraints.contact.geometry import across
-from sim.constraints.contact.hitting import hit_of
+from sim.constraints.contact.hitting import meeting_of
 from sim.constraints.contact.impulses.restitution import Restitution
-from sim.constraints.contact.projection import moved_together
 from sim.constraints.contact.impulses.rows import keep_of, kept_of, normal_of, rate_of, spread_of
 from sim.constraints.slots.bodies import body_struct, matrix_in_world
 from sim.constraints.slots.linearization import row_functions, velocities_of
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import static, tid
 from sim.core.lang.frontend.function import Function, func
-from sim.core.lang.library.vector import cross
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, matrix, quaternion, vector
 from sim.core.runtime.arrays.array import array
@@ -62,10 +60,8 @@ def make_inertias(real: Scalar) -> Kernel:
 def make_meeting(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel:
     """Where contacts that push touch as a step ends, `contacts.rows`; `late` is zero from here on."""
     sides, masses_at = sides_of(slots, real), inertias_of(slots)
-    hit, keep, velocities = hit_of(c, slots, real), keep_of(c, slots, real), velocities_of(slots)
-    n_particles, together = len(slots.particles), moved_together(slots)
-    two_sided, size = len(slots.bodies) + min(n_particles, 1) == 2, n_particles + 2 * len(slots.bodies)
-    owners = tuple(g for g, own in enumerate(slots.bodies) for _ in own)
+    meeting, keep, velocities = meeting_of(c, slots, real), keep_of(c, slots, real), velocities_of(slots)
+    n_particles = len(slots.particles)
 
     @func
     def one(k, contacts, moving, dt):
@@ -74,18 +70,10 @@ def make_meeting(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kerne
             (p_k, b_k, _, begun, _, _, poses), x_p, _, placed_k, data_k = sides(k, contacts, moving)
             masses, inertias = masses_at(p_k, b_k, moving)
             x_0 = [moving.x_ref[p_k[p]] for p in static(range(n_particles))]
-            v_0, hits = velocities(p_k, b_k, moving.v_before, moving.body_qd_before), contacts.impacts.hits[k]
-            touch = hit(x_p, x_0, poses, begun, v_0, hits, contacts.impacts.time[k], placed_k, data_k)
-            _, G, n, _, _, share, arms, back_p, back_b = touch
-            if static(two_sided):
-                mean = together(masses, share, back_p, back_b)
-                arms = [(arms[i][0], arms[i][1] + back_b[owners[i]] - mean) for i in static(range(len(owners)))]
-                G = [
-                    G[k] + cross(back_b[(k - n_particles) // 2] - mean, G[k - 1])
-                    if k >= n_particles and (k - n_particles) % 2 == 1
-                    else G[k]
-                    for k in static(range(size))
-                ]
+            v_0, impacts = velocities(p_k, b_k, moving.v_before, moving.body_qd_before), contacts.impacts
+            hits, t = impacts.hits[k], impacts.time[k]
+            met = meeting(x_p, x_0, poses, begun, v_0, hits, t, placed_k, data_k, masses)
+            n, _, G, _, share, arms = met
             keep(k, contacts.rows, G, n, share, arms, masses, inertias)
 
     return form.kernel("meet", one, every, c, slots, real)
