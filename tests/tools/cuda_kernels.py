@@ -85,7 +85,7 @@ LARGE = (
 """Kernels that stand for those of solids, which are large: every constraint once, and every kind of kernel once."""
 
 
-BRANCHED = ("contact_point_triangle", "contact_edge_edge")
+BRANCHED = ("contact_point_triangle", "contact_edge_edge", "contact_ball_triangle", "contact_capsule_edge")
 """Constraints with a branch for every part of a triangle or edge that may be the nearest."""
 
 
