@@ -31,7 +31,7 @@ from sim.constraints.contact.solids.facets import FACETS, make_side_choice
 from sim.constraints.contact.solids.meshes import contact_mesh, make_mesh_choice
 from sim.constraints.contact.solids.rim_choice import make_rim_choice
 from sim.constraints.contact.solids.rims import RIM_CONTACTS
-from sim.constraints.contact.surface import impact_struct, surface_struct
+from sim.constraints.contact.surface import impact_kinds, impact_struct, surface_struct
 from sim.core.lang.types import matrix, vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
@@ -122,7 +122,7 @@ class FrictionStep:
             for name, values in batch.set.surface.items():
                 setattr(surface, name, values)
             n, grad = batch.set.count, model.requires_grad
-            for name, kind in (("target", real), ("rebound", real), ("rests", real), ("before", vector(3, real))):
+            for name, kind in impact_kinds(real).items():
                 setattr(impacts, name, zeros(n, kind, model.device, grad))
             for name in CHOSEN.get(batch.set.constraint, ()):  # integers: without a gradient
                 chosen = batch.set.constraint.parameters[name].type(real)
@@ -161,6 +161,8 @@ class FrictionStep:
                 t.impacts.rebound,
                 t.impacts.rests,
                 t.impacts.before,
+                t.impacts.hits,
+                t.impacts.time,
                 t.along,
                 t.late,
                 t.contacts.gained,
@@ -198,6 +200,7 @@ class FrictionStep:
         moving.bodies, moving.dx, moving.turn, moving.impulse = bodies.start, *bodies.moving
         moving.momentum = bodies.momentum
         moving.v, moving.body_qd = before.particle_qd, before.body_qd
+        moving.v_before, moving.body_qd_before = before.particle_qd, before.body_qd
         for t in self.touching.values():
             made, lanes = t.batch.set, self._lanes(t)
             if lanes is not None:

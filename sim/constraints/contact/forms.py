@@ -56,16 +56,18 @@ def contact_struct(c: Constraint, slots: Slots, real: Scalar) -> Struct:
 @memoize
 def moving_struct(real: Scalar) -> Struct:
     """Of all that moves in a step: w, inverse masses of particles [1/kg]; x_ref, where they began [m]; `particle`, what
-    the step works on of them; v and body_qd, velocities before the step, or after it; bodies: see `body_struct`, with
-    their dx, turn, impulse and momentum; inertia: their inverse inertias in the world as the step ends; and gravity
-    (1,)."""
+    the step works on of them; v and body_qd, velocities before the step, or after it, v_before and body_qd_before those
+    before it; bodies: see `body_struct`, with their dx, turn, impulse and momentum; inertia: their inverse inertias in
+    the world as the step ends; and gravity (1,)."""
     vec3 = vector(3, real)
     kinds = {
         "w": real,
         "x_ref": vec3,
         "v": vec3,
+        "v_before": vec3,
         "particle": particle_layout(real).type(real),
         "body_qd": vector(6, real),
+        "body_qd_before": vector(6, real),
         "dx": vec3,
         "turn": quaternion(real),
         "impulse": vec3,
@@ -118,7 +120,20 @@ class SideBySide:
 
         all_of_them.race_free = True  # the contacts of a launch share what is held only, which does not move
         if self.exclusive:
-            held = ("w", "x_ref", "v", "particle", "body_qd", "dx", "turn", "impulse", "momentum", "inertia")
+            held = (
+                "w",
+                "x_ref",
+                "v",
+                "v_before",
+                "particle",
+                "body_qd",
+                "body_qd_before",
+                "dx",
+                "turn",
+                "impulse",
+                "momentum",
+                "inertia",
+            )
             bodies = (f"moving.bodies.{part}" for part in body_struct(real).fields)
             own = ("multiplier", "late", "along", "gained", "rows.vectors", "rows.numbers")
             shared = (*(f"moving.{part}" for part in held), *(f"contacts.{part}" for part in own))

@@ -22,7 +22,8 @@ grows from there to its full size at twice that speed, instead of at once.
 from sim.constraints.base import Constraint
 from sim.constraints.contact.boxes import chosen_of
 from sim.constraints.contact.forms import Form, sides_of
-from sim.constraints.contact.geometry import contact_of, gap_of, slip_of
+from sim.constraints.contact.geometry import gap_of, slip_of
+from sim.constraints.contact.hitting import hit_of, hits_of
 from sim.constraints.slots.linearization import motions_of, row_functions, rows_of, velocities_of
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import sqrt, static
@@ -76,8 +77,8 @@ def approach_of(start, end, rate, dt):
 def rebound_of(u, faster, s, e):
     """dC/dt after an impact at s; u: that of the predicted step, as it ends; faster: what forces have added to it.
 
-    Where C is linear, u = v* and faster = a h: -e v_c + a (1/2 - s) h.  What turns has other gradients as a step ends
-    than as it hits; the impulses of a step act along the last, and do no work in all if e = 1 for their velocities.
+    Where C is linear, u = v* and faster = a h: -e v_c + a (1/2 - s) h.  What turns has another gradient as it hits, see
+    `hitting`; impulses act along that one, and do no work in all if e = 1 for the velocities u along it.
     """
     return -e * u - (1.0 + e) * (s - 0.5) * faster
 
@@ -105,7 +106,7 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel
     of what the step has chosen."""
     vec3, n_particles = vector(3, real), len(slots.particles)
     sides, velocities, gap = sides_of(slots, real), velocities_of(slots), gap_of(c, slots, real)
-    rows_at, contact, slip = rows_of(c, slots, real), contact_of(c, slots, real), slip_of(slots)
+    rows_at, hit, slip = rows_of(c, slots, real), hit_of(c, slots, real), slip_of(slots)
     motions, (_, _, product) = motions_of(slots, real), row_functions(slots)
 
     @func
@@ -115,26 +116,34 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel
         gap_1 = gap(x_1, poses, placed_k, data_k)
         gap_0, resting = gap(x_0, begun, placed_k, data_k), resting_speed(moving.gravity[0], dt)
         target, rebound, rests, before = real(0.0), real(0.0), still_of(gap_0, resting * dt), vec3()
+        hits, time = real(0.0), real(0.0)
         if gap_1 < 0.0 or gap_1 < FAR * (gap_0 - gap_1):
             C_0, G_0 = rows_at(x_0, begun, placed_k, data_k)
-            C, G, n, _, _, share, arms = contact(x_1, poses, placed_k, data_k)
             v_0 = velocities(p_k, b_k, moving.v, moving.body_qd)
-            a, s, approach = approach_of(C_0[0], C[0], product(G_0[0], v_0), dt)
+            rate = product(G_0[0], v_0)
+            a, s, approach = approach_of(C_0[0], gap_1, rate, dt)
             share_of_impact = real(0.0)  # 0 for what rests, 1 for an impact
             if approach > resting:
                 share_of_impact = real(1.0)
                 if approach < 2.0 * resting:
                     share_of_impact = (approach - resting) / resting
             rests *= 1.0 - share_of_impact
+            if gap_1 < 0.0:
+                hits, time = share_of_impact * hits_of(rate, (gap_1 - C_0[0]) / dt), s * dt
+            C, G, n, _, _, share, arms, _, _ = hit(x_1, x_0, poses, begun, v_0, hits, time, placed_k, data_k)
             e = 0.5 * (contacts.surface.restitution[k] + contacts.surface.other_restitution[k])
+            u = product(G, motions(p_k, of_p, moving.x_ref, moved, turns)) / dt
             left = (1.0 - s) * dt
-            away = e * approach
-            target = share_of_impact * max(left * away + 0.5 * a * left * left, 0.0)
+            target = left * e * approach + 0.5 * a * left * left
+            if hits > 0.0:  # where C is linear, its path is curved by forces alone
+                hitting = (0.5 - s) * (u - product(G, v_0)) - u
+                target += hits * (C + (1.0 + e) * hitting * left - target)
+            target = share_of_impact * max(target, 0.0)
             if e > 0.0:
-                u = product(G, motions(p_k, of_p, moving.x_ref, moved, turns)) / dt
                 rebound = share_of_impact * max(rebound_of(u, u - product(G, v_0), s, e), 0.0)
             before = (share_of_impact * s) * slip(n, share, arms, since, moved, turns)
         impacts.target[k], impacts.rebound[k] = target, rebound
         impacts.rests[k], impacts.before[k] = rests, before - contacts.slid[k]
+        impacts.hits[k], impacts.time[k] = hits, time
 
     return form.kernel("impact", one, chosen_of(c), c, slots, real)

@@ -7,10 +7,11 @@ from sim.constraints.base import Constraint
 from sim.constraints.contact.boxes import chosen_of
 from sim.constraints.contact.forms import Form, sides_of
 from sim.constraints.contact.friction import along_both, friction_of
-from sim.constraints.contact.geometry import contact_of, gap_of, slip_of
+from sim.constraints.contact.geometry import gap_of, slip_of
+from sim.constraints.contact.hitting import hit_of, moved_together
 from sim.constraints.contact.impulses.restitution import Restitution
 from sim.constraints.particles import particle_layout
-from sim.constraints.slots.linearization import masses_of, row_functions
+from sim.constraints.slots.linearization import masses_of, row_functions, velocities_of
 from sim.constraints.slots.pattern import Slots
 from sim.constraints.slots.rotations import exponential
 from sim.core.lang.frontend.builtins import static
@@ -22,32 +23,10 @@ from sim.core.runtime.launch.kernel import Kernel
 
 
 @memoize
-def moved_together(slots: Slots) -> Function:
-    """`together(masses, share, since, moved)` in a kernel: how far the place where two sides touch has come in a step.
-
-    A step moves by its impulses from where it began, and forces act where it ends: between two places that have come
-    a different way they would be a couple.  So what counts for angular momentum is the place less this, the same for
-    both sides, and the sum of both is kept to rounding.  Beside what is held there is no sum to keep: it is the body's.
-    """
-    n_particles = len(slots.particles)
-
-    @func
-    def together(masses, share, since, moved):
-        if n_particles:
-            total, way = sum(share), moved[0]
-            if sum([masses[p] for p in static(range(n_particles))]) > 0.0:
-                way = sum([(share[p] / total) * since[p] for p in static(range(n_particles))])
-            return way
-        return (masses[0] * moved[0] + masses[1] * moved[1]) / (masses[0] + masses[1])
-
-    return together
-
-
-@memoize
 def push_of(slots: Slots, real: Scalar, restitution: Restitution) -> Function:
-    """`push(p_k, b_k, force, masses, inertias, share, since, moved, turns, poses, moving, dt, counts)` in a kernel:
-    moves what a contact is between by multipliers times their rows, `force`, and says how much energy [J] that adds, if
-    it counts."""
+    """`push(p_k, b_k, force, masses, inertias, share, since, moved, turns, poses, back_p, back_b, moving, dt, counts)`
+    in a kernel: moves what a contact is between by multipliers times their rows, `force`, and says how much energy [J]
+    that adds, if it counts; back_p, back_b: how far it is to where they act, see `hit_of`."""
     moved_by = particle_layout(real).moved_by
     n_particles, n_bodies = len(slots.particles), len(slots.bodies)
     _, response, _ = row_functions(slots)
@@ -62,9 +41,11 @@ def push_of(slots: Slots, real: Scalar, restitution: Restitution) -> Function:
         return torque
 
     @func
-    def push(p_k, b_k, force, masses, inertias, share, since, moved, turns, poses, moving, dt, counts):
+    def push(p_k, b_k, force, masses, inertias, share, since, moved, turns, poses, back_p, back_b, moving, dt, counts):
         motion, gained = response(force, masses, inertias), real(0.0)
-        torques = [torque_on(static(g), force, masses, share, since, moved) for g in static(range(n_bodies))]
+        acts_p = [since[p] + back_p[p] for p in static(range(n_particles))]
+        acts_b = [moved[g] + back_b[g] for g in static(range(n_bodies))]
+        torques = [torque_on(static(g), force, masses, share, acts_p, acts_b) for g in static(range(n_bodies))]
         if counts:
             gained = work(b_k, force, torques, motion, masses, since, moved, turns, poses, moving, dt)
         for p in static(range(n_particles)):
@@ -90,22 +71,26 @@ def make_contact_projection(
     vec3 = vector(3, real)
     size = len(slots.particles) + 2 * len(slots.bodies)
     sides, masses_at, push = sides_of(slots, real), masses_of(slots), push_of(slots, real, restitution)
-    contact, slip, friction = contact_of(c, slots, real), slip_of(slots), friction_of(slots, real)
+    hit, slip, friction = hit_of(c, slots, real), slip_of(slots), friction_of(slots, real)
+    velocities, n_particles = velocities_of(slots), len(slots.particles)
     gap, (_, response, product) = gap_of(c, slots, real), row_functions(slots)
 
     @func
     def one(k, contacts, moving, dt):
-        (p_k, b_k, _, _, moved, turns, poses), x_p, since, placed_k, data_k = sides(k, contacts, moving)
+        (p_k, b_k, _, begun, moved, turns, poses), x_p, since, placed_k, data_k = sides(k, contacts, moving)
         impacts, surface = contacts.impacts, contacts.surface
         lam, lam_t, gained = real(0.0), vec3(), real(0.0)
         if not first:
             lam, lam_t, gained = contacts.multiplier[k], contacts.along[k], contacts.gained[k]
         if gap(x_p, poses, placed_k, data_k) < impacts.target[k] or lam > 0.0:
             masses, inertias = masses_at(p_k, b_k, poses, moving.w, moving.bodies)
-            C, G, n, T, E, share, arms = contact(x_p, poses, placed_k, data_k)
+            x_0 = [moving.x_ref[p_k[p]] for p in static(range(n_particles))]
+            v_0, t = velocities(p_k, b_k, moving.v_before, moving.body_qd_before), impacts.time[k]
+            touch = hit(x_p, x_0, poses, begun, v_0, impacts.hits[k], t, placed_k, data_k)
+            C, G, n, T, E, share, arms, back_p, back_b = touch
             alpha = contacts.compliance[k] / (dt * dt)
             M = response(G, masses, inertias)
-            dlam = max((impacts.target[k] - C[0] - alpha * lam) / (product(G, M) + alpha), -lam)
+            dlam = max((impacts.target[k] - C - alpha * lam) / (product(G, M) + alpha), -lam)
             u = slip(n, share, arms, since, moved, turns) - impacts.before[k]
             for i in static(range(2)):  # what the normal push adds to it
                 u += (dlam * product(E[i], M)) * T[i]
@@ -114,7 +99,9 @@ def make_contact_projection(
             pushed = x - along_both(T, lam_t)
             force = [dlam * G[i] + pushed[0] * E[0][i] + pushed[1] * E[1][i] for i in static(range(size))]
             counts = impacts.rebound[k] > 0.0
-            gained += push(p_k, b_k, force, masses, inertias, share, since, moved, turns, poses, moving, dt, counts)
+            gained += push(
+                p_k, b_k, force, masses, inertias, share, since, moved, turns, poses, back_p, back_b, moving, dt, counts
+            )
             lam, lam_t = lam + dlam, x[0] * T[0] + x[1] * T[1]
         contacts.multiplier[k], contacts.along[k], contacts.gained[k] = lam, lam_t, gained
 

@@ -40,7 +40,8 @@ def make_contact_start(c: Constraint, slots: Slots, real: Scalar, restitution: R
     """The multipliers with which contacts begin a step: of the normal forces `pressed` [N] with which the last one
     ended, which move what was predicted without them.  In lanes, multipliers that have none are zero already."""
     vec3 = vector(3, real)
-    size = len(slots.particles) + 2 * len(slots.bodies)
+    n_particles, n_bodies = len(slots.particles), len(slots.bodies)
+    size = n_particles + 2 * n_bodies
     sides, masses_at, push = sides_of(slots, real), masses_of(slots), push_of(slots, real, restitution)
     contact, gap = contact_of(c, slots, real), gap_of(c, slots, real)
 
@@ -55,7 +56,12 @@ def make_contact_start(c: Constraint, slots: Slots, real: Scalar, restitution: R
                 lam = KEPT * (dt * dt) * contacts.pressed[k]
                 force = [lam * G[i] for i in static(range(size))]
                 counts = contacts.impacts.rebound[k] > 0.0
-                gained = push(p_k, b_k, force, masses, inertias, share, since, moved, turns, poses, moving, dt, counts)
+                here_p = [0.0 * since[p] for p in static(range(n_particles))]
+                here_b = [0.0 * moved[g] for g in static(range(n_bodies))]
+                gained = push(
+                    p_k, b_k, force, masses, inertias, share, since, moved, turns, poses, here_p, here_b, moving, dt,
+                    counts,
+                )  # fmt: skip
         contacts.multiplier[k], contacts.along[k], contacts.gained[k] = lam, vec3(), gained
 
     return form.kernel("start", one, _presses, c, slots, real)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from sim.core.lang.types import Scalar, Struct, array_type, vector
+from sim.core.lang.types import Scalar, Struct, Type, array_type, vector
 
 OF_SURFACES = {"friction": "[0, inf)", "restitution": "[0, 1]"}
 """What a contact may know of a surface beside C, and the intervals."""
@@ -19,13 +19,21 @@ def surface_struct(real: Scalar) -> Struct:
 
 
 @cache
-def impact_struct(real: Scalar) -> Struct:
-    """Of the contacts of a step, from its prediction (`make_impact`):
+def impact_kinds(real: Scalar) -> dict[str, Type]:
+    """What a step finds of each contact, from its prediction (`make_impact`):
 
     target:  [m] what C is to be at the end of the step where the contact pushes
     rebound: [m/s] what dC/dt is to be then
     rests:   1 for what rests, 0 for an impact
     before:  (3,) [m] the slip before the impact, which friction does not act on
+    hits:    1 for what acts along its rows as it hits, see `hitting`, 0 for what does so as the step ends
+    time:    [s] of the impact, from the beginning of the step
     """
-    kinds = {"target": real, "rebound": real, "rests": real, "before": vector(3, real)}
-    return Struct("impacts", {name: array_type(kind) for name, kind in kinds.items()})
+    numbers = {name: real for name in ("target", "rebound", "rests", "hits", "time")}
+    return {**numbers, "before": vector(3, real)}
+
+
+@cache
+def impact_struct(real: Scalar) -> Struct:
+    """`impact_kinds`, an array each."""
+    return Struct("impacts", {name: array_type(kind) for name, kind in impact_kinds(real).items()})

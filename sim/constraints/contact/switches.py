@@ -21,6 +21,7 @@ from sim.constraints.base import Constraint
 from sim.constraints.contact.forms import contact_struct, moving_struct, sides_of
 from sim.constraints.contact.friction import along_both, friction_of, inverted, mobility_of
 from sim.constraints.contact.geometry import contact_of, gap_of, slip_of, slip_rate_of
+from sim.constraints.contact.hitting import hit_of, meeting_of
 from sim.constraints.contact.impact import approach_of, rebound_of, resting_speed
 from sim.constraints.contact.impulses.restitution import held_back_of
 from sim.constraints.contact.surface import impact_struct, surface_struct
@@ -148,14 +149,14 @@ def make_look(c: Constraint, slots: Slots, real: Scalar, rough: bool) -> Kernel:
 
     done: how many sweeps there were before.  rounding [of C]: below it C is not known.
     """
-    vec3, Quat = vector(3, real), quaternion(real)
+    vec3, spatial, Quat = vector(3, real), vector(6, real), quaternion(real)
     Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
     Surface, Impacts = surface_struct(real), impact_struct(real)
     layout = particle_layout(real)
     particle_type, position, displacement = layout.type(real), layout.position, layout.displacement
     n_particles = len(slots.particles)
     movers, masses_at = movers_of(slots), masses_of(slots)
-    contact = contact_of(c, slots, real) if rough else rows_of(c, slots, real)
+    hit, rows_at, velocities = hit_of(c, slots, real), rows_of(c, slots, real), velocities_of(slots)
     slip, stopping_at, (_, response, product) = slip_of(slots), stopping_of(slots, real), row_functions(slots)
 
     @kernel(name=f"look_{c.name}_{slots.kinds}{'_friction' if rough else ''}")
@@ -169,7 +170,9 @@ def make_look(c: Constraint, slots: Slots, real: Scalar, rough: bool) -> Kernel:
         impacts: Impacts,
         w: array[real],
         x_ref: array[vec3],
+        v: array[vec3],
         bodies: Bodies,
+        body_qd: array[spatial],
         dt: real,
         particle: array[particle_type],
         dx: array[vec3],
@@ -183,7 +186,7 @@ def make_look(c: Constraint, slots: Slots, real: Scalar, rough: bool) -> Kernel:
         switching: array[int],
     ):
         k = start + tid()
-        p_k, b_k, of_p, _, moved, turns, poses = movers(k, points, bodies, particle, dx, turn)
+        p_k, b_k, of_p, begun, moved, turns, poses = movers(k, points, bodies, particle, dx, turn)
         masses, inertias = masses_at(p_k, b_k, poses, w, bodies)
         x = [position(of_p[p]) for p in static(range(n_particles))]
         lam, target = real(0.0), real(0.0)
@@ -192,20 +195,23 @@ def make_look(c: Constraint, slots: Slots, real: Scalar, rough: bool) -> Kernel:
         alpha = compliance[k] / (dt * dt)
         if rough:
             target = impacts.target[k]
-            C, G, n, T, E, share, arms = contact(x, poses, fields_at(placing, k), fields_at(data, k))
+            x_0, v_0 = [x_ref[p_k[p]] for p in static(range(n_particles))], velocities(p_k, b_k, v, body_qd)
+            hits, t = impacts.hits[k], impacts.time[k]
+            touch = hit(x, x_0, poses, begun, v_0, hits, t, fields_at(placing, k), fields_at(data, k))
+            gap, G, n, T, E, share, arms, _, _ = touch
         else:
-            C, rows = contact(x, poses, fields_at(placing, k), fields_at(data, k))
-            G = rows[0]
+            C, rows = rows_at(x, poses, fields_at(placing, k), fields_at(data, k))
+            gap, G = C[0], rows[0]
         M = response(G, masses, inertias)
         own = product(G, M)
-        pushes = lam * own + target - C[0]
+        pushes = lam * own + target - gap
         if abs(pushes) <= NEAR * travel[k] + rounding:
             switching[k] = switching[k] | static(CLOSING)
         do = static(OPEN)
         if pushes > 0.0:
             do = static(STICKS)
             if rough:
-                dlam = (target - C[0] - alpha * lam) / (own + alpha)
+                dlam = (target - gap - alpha * lam) / (own + alpha)
                 lam_t = along[k] if done > 0 else 0.0 * along[k]
                 since = [displacement(of_p[p], x_ref[p_k[p]]) for p in static(range(n_particles))]
                 u = slip(n, share, arms, since, moved, turns) - impacts.before[k]
@@ -227,7 +233,8 @@ def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar) -> Kernel
     """The same before a sweep over the velocities, of contacts with friction or restitution."""
     Contacts, Moving = contact_struct(c, slots, real), moving_struct(real)
     sides, masses_at, velocities = sides_of(slots, real), masses_of(slots), velocities_of(slots)
-    contact, slip_rate, stopping_at = contact_of(c, slots, real), slip_rate_of(slots), stopping_of(slots, real)
+    meeting, slip_rate, stopping_at = meeting_of(c, slots, real), slip_rate_of(slots), stopping_of(slots, real)
+    n_particles = len(slots.particles)
     (_, response, product), friction = row_functions(slots), friction_of(slots, real)
     held_back = held_back_of(slots, real)
 
@@ -245,13 +252,17 @@ def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar) -> Kernel
     ):
         k = start + tid()
         if contacts.multiplier[k] > 0.0:
-            (p_k, b_k, _, _, _, _, poses), x_p, _, placed_k, data_k = sides(k, contacts, moving)
+            (p_k, b_k, _, begun, _, _, poses), x_p, _, placed_k, data_k = sides(k, contacts, moving)
             rebound, surface = contacts.impacts.rebound[k], contacts.surface
             pressed, pulled = contacts.multiplier[k], contacts.along[k]
             if done > 0:
                 pressed += contacts.late[k]
             masses, inertias = masses_at(p_k, b_k, poses, moving.w, moving.bodies)
-            _, G, n, T, E, share, arms = contact(x_p, poses, placed_k, data_k)
+            x_0 = [moving.x_ref[p_k[p]] for p in static(range(n_particles))]
+            v_0, hits = velocities(p_k, b_k, moving.v_before, moving.body_qd_before), contacts.impacts.hits[k]
+            t = contacts.impacts.time[k]
+            met = meeting(x_p, x_0, poses, begun, v_0, hits, t, placed_k, data_k, masses)
+            n, T, G, E, share, arms = met
             velocity = velocities(p_k, b_k, moving.v, moving.body_qd)
             mu = 0.5 * (surface.friction[k] + surface.other_friction[k])
             M = response(G, masses, inertias)

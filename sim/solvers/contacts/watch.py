@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.constraints.contact.surface import impact_struct, surface_struct
+from sim.constraints.contact.surface import impact_kinds, impact_struct, surface_struct
 from sim.constraints.contact.switches import (
     CLOSING,
     GROWS,
@@ -188,7 +188,8 @@ class ContactWatch:
             surface, impacts = surface_struct(real)(), impact_struct(real)()
             for name in surface_struct(real).fields:
                 setattr(surface, name, one)
-            impacts.target, impacts.rebound, impacts.rests, impacts.before = one, one, one, none
+            for name, kind in impact_kinds(real).items():
+                setattr(impacts, name, one if kind is real else none)
             parts = surface, impacts, none, one
         movers = _movers(solver, made)
         travel, impact, gap = new(real), new(real), new(real)
@@ -237,7 +238,8 @@ class ContactWatch:
             inputs = [rows.begin, friction.touching[made.name].contacts, friction.moving, s.dt, done, *marks[1:]]
             launch(kernel, rows.count, inputs, [looked.does, looked.switching])
             return
-        values = [made.compliance, looked.impacts, model.particle_inv_mass, s.reference, bodies.start, s.effective_dt]
+        begun_at = [s.reference, self._before.particle_qd, bodies.start, self._before.body_qd]
+        values = [made.compliance, looked.impacts, model.particle_inv_mass, *begun_at, s.effective_dt]
         at = [s.particle, bodies.dx, bodies.turn, batch.multiplier, looked.along]
         kernel = make_look(made.constraint, made.slots, model.dtype, looked.rough)
         launch(kernel, rows.count, [*first, *values, *at, *marks], [looked.does, looked.switching])

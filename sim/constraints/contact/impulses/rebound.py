@@ -9,7 +9,8 @@ All positions are final then: where contacts touch is found once (`make_meeting`
 from sim.constraints.base import Constraint
 from sim.constraints.contact.forms import Form, every, sides_of
 from sim.constraints.contact.friction import along_both, coulomb
-from sim.constraints.contact.geometry import across, contact_of
+from sim.constraints.contact.geometry import across
+from sim.constraints.contact.hitting import meeting_of
 from sim.constraints.contact.impulses.restitution import Restitution
 from sim.constraints.contact.impulses.rows import keep_of, kept_of, normal_of, rate_of, spread_of
 from sim.constraints.slots.bodies import body_struct, matrix_in_world
@@ -59,15 +60,20 @@ def make_inertias(real: Scalar) -> Kernel:
 def make_meeting(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel:
     """Where contacts that push touch as a step ends, `contacts.rows`; `late` is zero from here on."""
     sides, masses_at = sides_of(slots, real), inertias_of(slots)
-    contact, keep = contact_of(c, slots, real), keep_of(c, slots, real)
+    meeting, keep, velocities = meeting_of(c, slots, real), keep_of(c, slots, real), velocities_of(slots)
+    n_particles = len(slots.particles)
 
     @func
     def one(k, contacts, moving, dt):
         contacts.late[k] = 0.0
         if contacts.multiplier[k] > 0.0:
-            (p_k, b_k, _, _, _, _, poses), x_p, _, placed_k, data_k = sides(k, contacts, moving)
+            (p_k, b_k, _, begun, _, _, poses), x_p, _, placed_k, data_k = sides(k, contacts, moving)
             masses, inertias = masses_at(p_k, b_k, moving)
-            _, G, n, _, _, share, arms = contact(x_p, poses, placed_k, data_k)
+            x_0 = [moving.x_ref[p_k[p]] for p in static(range(n_particles))]
+            v_0, impacts = velocities(p_k, b_k, moving.v_before, moving.body_qd_before), contacts.impacts
+            hits, t = impacts.hits[k], impacts.time[k]
+            met = meeting(x_p, x_0, poses, begun, v_0, hits, t, placed_k, data_k, masses)
+            n, _, G, _, share, arms = met
             keep(k, contacts.rows, G, n, share, arms, masses, inertias)
 
     return form.kernel("meet", one, every, c, slots, real)
