@@ -24,9 +24,9 @@ from sim.constraints.slots.rotations import exponential
 from sim.core.lang.frontend.builtins import static
 from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.library.quaternion import imaginary, quat_inverse
-from sim.core.lang.library.vector import cross, normalize
+from sim.core.lang.library.vector import cross, dot, normalize
 from sim.core.lang.memoize import memoize
-from sim.core.lang.types import Scalar
+from sim.core.lang.types import Scalar, vector
 
 SLIDES, HITS = 0.25, 0.5
 """How fast C decreases as the step begins, in parts of how fast it does in the whole step: up to the first it slides,
@@ -125,36 +125,91 @@ def moved_together(slots: Slots) -> Function:
     return together
 
 
+def two_sided(slots: Slots) -> bool:
+    """Is a contact between two movers, of which particles together are one?"""
+    return len(slots.bodies) + min(len(slots.particles), 1) == 2
+
+
+@memoize
+def shifts_of(slots: Slots) -> Function:
+    """`shifts(masses, apart)` in a kernel: how far the arms on each body are shifted, see `meeting_of`; apart: by how
+    much more the first side has come since the impact than the second, or particles than the body."""
+    n_particles, n_bodies = len(slots.particles), len(slots.bodies)
+
+    @func
+    def shifts(masses, apart):
+        if n_particles:
+            return [apart for _ in static(range(n_bodies))]
+        light = 1.0 / (masses[0] + masses[1])
+        return [(masses[1] * light) * apart, -(masses[0] * light) * apart]
+
+    return shifts
+
+
 @memoize
 def meeting_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
     """`meeting(x, x_0, poses, begun, velocity, hits, t, placing, parameters, masses)` in a kernel: n, T, G, E, share
-    and arms of a contact as `hit_of` gives them, for impulses on the velocities as a step ends.
+    and arms of a contact as `hit_of` gives them, for impulses on the velocities as a step ends; and `apart`.
 
-    These act where things are then.  The arms of what has hit are taken from there to one place for both sides, so that
-    the angular momentum of both is kept; what that adds is what those on the positions (`push_of`) have left out.
+    Impulses act where things are then.  The arms of what has hit are taken from there to one place for both sides, so
+    that the angular momentum of both is kept; what that adds is what those on the positions (`push_of`) have left out.
+    Velocities between the places are still those at the impact: `rate_at_impact`.
     """
-    hit, together, n_particles = hit_of(c, slots, real), moved_together(slots), len(slots.particles)
-    two_sided, size = len(slots.bodies) + min(n_particles, 1) == 2, n_particles + 2 * len(slots.bodies)
-    owners = tuple(g for g, own in enumerate(slots.bodies) for _ in own)
+    hit, together, shifts = hit_of(c, slots, real), moved_together(slots), shifts_of(slots)
+    n_particles, pair, vec3 = len(slots.particles), two_sided(slots), vector(3, real)
+    size, owners = n_particles + 2 * len(slots.bodies), tuple(g for g, own in enumerate(slots.bodies) for _ in own)
 
     @func
-    def turning(k, row, back, mean):
+    def turning(k, row, shifted):
         if k >= n_particles and (k - n_particles) % 2 == 1:
-            return row[k] + cross(back[(k - n_particles) // 2] - mean, row[k - 1])
+            return row[k] + cross(shifted[(k - n_particles) // 2], row[k - 1])
         return row[k]
 
     @func
-    def later(row, back, mean):
-        return [turning(static(k), row, back, mean) for k in static(range(size))]
+    def later(row, shifted):
+        return [turning(static(k), row, shifted) for k in static(range(size))]
 
     @func
     def meeting(x, x_0, poses, begun, velocity, hits, t, placing, parameters, masses):
         touch = hit(x, x_0, poses, begun, velocity, hits, t, placing, parameters)
         _, G, n, T, E, share, arms, back_p, back = touch
-        if static(two_sided):
-            mean = together(masses, share, back_p, back)
-            G, E = later(G, back, mean), [later(E[side], back, mean) for side in static(range(2))]
-            arms = [(arms[i][0], arms[i][1] + back[owners[i]] - mean) for i in static(range(len(owners)))]
-        return n, T, G, E, share, arms
+        apart = vec3()
+        if static(pair):
+            if static(n_particles > 0):
+                apart = back[0] - together(masses, share, back_p, back)
+            else:
+                apart = back[0] - back[1]
+            shifted = shifts(masses, apart)
+            G, E = later(G, shifted), [later(E[side], shifted) for side in static(range(2))]
+            arms = [(arms[i][0], arms[i][1] + shifted[owners[i]]) for i in static(range(len(owners)))]
+        return n, T, G, E, share, arms, apart
 
     return meeting
+
+
+@memoize
+def rate_at_impact(slots: Slots, owners: tuple[int, ...]) -> tuple[Function, Function]:
+    """Functions in a kernel that say what to add to velocities at shifted arms (`meeting_of`) for those at the impact:
+    `between(arms, velocity, shifted)` to that between the places, and `along(G, velocity, shifted)` to dC/dt; owners:
+    the body of each arm."""
+    n_particles, n_bodies = len(slots.particles), len(slots.bodies)
+
+    @func
+    def between(arms, velocity, shifted):
+        return sum(
+            [
+                arms[a][0] * cross(shifted[owners[a]], velocity[n_particles + 2 * owners[a] + 1])
+                for a in static(range(len(owners)))
+            ]
+        )
+
+    @func
+    def along(G, velocity, shifted):
+        return sum(
+            [
+                dot(G[n_particles + 2 * g], cross(shifted[g], velocity[n_particles + 2 * g + 1]))
+                for g in static(range(n_bodies))
+            ]
+        )
+
+    return between, along

@@ -8,7 +8,7 @@ from sim.constraints.contact.boxes import chosen_of
 from sim.constraints.contact.forms import Form, sides_of
 from sim.constraints.contact.friction import along_both, friction_of
 from sim.constraints.contact.geometry import gap_of, slip_of
-from sim.constraints.contact.hitting import hit_of, moved_together
+from sim.constraints.contact.hitting import hit_of, moved_together, two_sided
 from sim.constraints.contact.impulses.restitution import Restitution
 from sim.constraints.particles import particle_layout
 from sim.constraints.slots.linearization import masses_of, row_functions, velocities_of
@@ -30,13 +30,13 @@ def push_of(slots: Slots, real: Scalar, restitution: Restitution) -> Function:
     moved_by = particle_layout(real).moved_by
     n_particles, n_bodies = len(slots.particles), len(slots.bodies)
     _, response, _ = row_functions(slots)
-    together, two_sided = moved_together(slots), n_bodies + min(n_particles, 1) == 2
+    together, pair = moved_together(slots), two_sided(slots)
     work = restitution.push_work(slots, real)
 
     @func
     def torque_on(g, force, masses, share, since, moved):
         torque = force[n_particles + 2 * g + 1]
-        if static(two_sided):
+        if static(pair):
             torque = torque + cross(moved[g] - together(masses, share, since, moved), force[n_particles + 2 * g])
         return torque
 

@@ -21,7 +21,7 @@ from sim.constraints.base import Constraint
 from sim.constraints.contact.forms import contact_struct, moving_struct, sides_of
 from sim.constraints.contact.friction import along_both, friction_of, inverted, mobility_of
 from sim.constraints.contact.geometry import contact_of, gap_of, slip_of, slip_rate_of
-from sim.constraints.contact.hitting import hit_of, meeting_of
+from sim.constraints.contact.hitting import hit_of, meeting_of, rate_at_impact, shifts_of, two_sided
 from sim.constraints.contact.impact import approach_of, rebound_of, resting_speed
 from sim.constraints.contact.impulses.restitution import held_back_of
 from sim.constraints.contact.surface import impact_struct, surface_struct
@@ -234,6 +234,8 @@ def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar) -> Kernel
     Contacts, Moving = contact_struct(c, slots, real), moving_struct(real)
     sides, masses_at, velocities = sides_of(slots, real), masses_of(slots), velocities_of(slots)
     meeting, slip_rate, stopping_at = meeting_of(c, slots, real), slip_rate_of(slots), stopping_of(slots, real)
+    between_there, along_there = rate_at_impact(slots, tuple(g for g, own in enumerate(slots.bodies) for _ in own))
+    pair, shifts = two_sided(slots), shifts_of(slots)
     n_particles = len(slots.particles)
     (_, response, product), friction = row_functions(slots), friction_of(slots, real)
     held_back = held_back_of(slots, real)
@@ -262,13 +264,17 @@ def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar) -> Kernel
             v_0, hits = velocities(p_k, b_k, moving.v_before, moving.body_qd_before), contacts.impacts.hits[k]
             t = contacts.impacts.time[k]
             met = meeting(x_p, x_0, poses, begun, v_0, hits, t, placed_k, data_k, masses)
-            n, T, G, E, share, arms = met
+            n, T, G, E, share, arms, apart = met
             velocity = velocities(p_k, b_k, moving.v, moving.body_qd)
             mu = 0.5 * (surface.friction[k] + surface.other_friction[k])
             M = response(G, masses, inertias)
-            own, away = product(G, M), product(G, velocity)
+            own, away, between = product(G, M), product(G, velocity), slip_rate(n, share, arms, velocity)
+            if static(pair):
+                shifted = shifts(masses, apart)
+                away += along_there(G, velocity, shifted)
+                between += between_there(arms, velocity, shifted)
             dlam = (rebound - away) * dt / own
-            slip = dt * slip_rate(n, share, arms, velocity)
+            slip = dt * between
             if rebound > 0.0:
                 u = slip
                 for i in static(range(2)):

@@ -10,9 +10,9 @@ from sim.constraints.base import Constraint
 from sim.constraints.contact.forms import Form, every, sides_of
 from sim.constraints.contact.friction import along_both, coulomb
 from sim.constraints.contact.geometry import across
-from sim.constraints.contact.hitting import meeting_of
+from sim.constraints.contact.hitting import meeting_of, rate_at_impact, shifts_of, two_sided
 from sim.constraints.contact.impulses.restitution import Restitution
-from sim.constraints.contact.impulses.rows import keep_of, kept_of, normal_of, rate_of, spread_of
+from sim.constraints.contact.impulses.rows import RowLayout, keep_of, kept_of, normal_of, rate_of, spread_of
 from sim.constraints.slots.bodies import body_struct, matrix_in_world
 from sim.constraints.slots.linearization import row_functions, velocities_of
 from sim.constraints.slots.pattern import Slots
@@ -73,8 +73,8 @@ def make_meeting(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kerne
             v_0, impacts = velocities(p_k, b_k, moving.v_before, moving.body_qd_before), contacts.impacts
             hits, t = impacts.hits[k], impacts.time[k]
             met = meeting(x_p, x_0, poses, begun, v_0, hits, t, placed_k, data_k, masses)
-            n, _, G, _, share, arms = met
-            keep(k, contacts.rows, G, n, share, arms, masses, inertias)
+            n, _, G, _, share, arms, apart = met
+            keep(k, contacts.rows, G, n, share, arms, apart, masses, inertias)
 
     return form.kernel("meet", one, every, c, slots, real)
 
@@ -89,6 +89,10 @@ def make_rebound(c: Constraint, slots: Slots, real: Scalar, restitution: Restitu
     gradient, rate_along, force = normal_of(c, slots, real)
     held_back = restitution.held_back(slots, real)
     particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
+    layout = RowLayout(c, slots)
+    pair, last, shifts = two_sided(slots), layout.shape[0] - 1, shifts_of(slots)
+    between_there, along_there = rate_at_impact(slots, tuple(g for _, g in layout.arms))
+    one_direction = layout.one_direction
 
     @func
     def one(k, contacts, moving, dt):
@@ -102,7 +106,12 @@ def make_rebound(c: Constraint, slots: Slots, real: Scalar, restitution: Restitu
             velocity = velocities(p_k, b_k, moving.v, moving.body_qd)
             mu = 0.5 * (surface.friction[k] + surface.other_friction[k])
             between, before = rate(n, share, arms, velocity), along_both(T, pulled)
+            if static(pair):
+                shifted = shifts(masses, contacts.rows.vectors[k, last])
+                between += between_there(arms, velocity, shifted)
             away = rate_along(k, contacts.rows, n, velocity, between)
+            if static(pair and not one_direction):
+                away += along_there(gradient(k, contacts.rows, n, share, arms), velocity, shifted)
             dlam = max((rebound - away) * dt / own, -pressed)
             u = dt * along_both(T, between) + dlam * coupled  # with what the normal impulse adds to it
             x = coulomb(K, K @ before - u, mu * (pressed + dlam))

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from sim.constraints.base import Constraint
 from sim.constraints.contact.geometry import across, place_shares
+from sim.constraints.contact.hitting import two_sided
 from sim.constraints.slots.linearization import row_functions
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import static
@@ -35,7 +36,8 @@ def row_struct(real: Scalar) -> Struct:
 class RowLayout:
     """Where the rows of contacts of a set are.
 
-    vectors: n, an arm for each point on a body that takes part, and G over the movers where it is not one direction.
+    vectors: n, an arm for each point on a body that takes part, G over the movers where it is not one direction, and
+    how far the sides have come `apart` since the impact where there are two.
     numbers: own, coupled (2), K (3), and the shares b; where the constraint says itself where it touches shares are
     known, and the last number is the size of the whole force.
     """
@@ -71,7 +73,7 @@ class RowLayout:
         """How many vectors and numbers a contact has."""
         gradient = 0 if self.one_direction else self.particles + 2 * len(self.slots.bodies)
         shares = 1 if self.known is not None else self.particles + len(self.arms)
-        return 1 + len(self.arms) + gradient, 6 + shares
+        return 1 + len(self.arms) + gradient + two_sided(self.slots), 6 + shares
 
 
 @memoize
@@ -119,15 +121,15 @@ def rate_of(c: Constraint, slots: Slots) -> Function:
 
 @memoize
 def keep_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
-    """`keep(k, rows, G, n, share, arms, masses, inertias)` in a kernel: writes the rows of contact k, of which
+    """`keep(k, rows, G, n, share, arms, apart, masses, inertias)` in a kernel: writes the rows of contact k, of which
     `contact_of` says the first."""
     layout, (_, response, product) = RowLayout(c, slots), row_functions(slots)
     spread, known, acting = spread_of(c, slots), layout.known, layout.arms
     n_arms, n_particles, one_direction = len(acting), layout.particles, layout.one_direction
-    size = n_particles + 2 * len(slots.bodies)
+    size, pair, last = n_particles + 2 * len(slots.bodies), two_sided(slots), layout.shape[0] - 1
 
     @func
-    def keep(k, rows, G, n, share, arms, masses, inertias):
+    def keep(k, rows, G, n, share, arms, apart, masses, inertias):
         T, on = across(n), [arms[acting[a][0]] for a in static(range(n_arms))]
         E = [spread(T[side], share, on) for side in static(range(2))]
         M = response(G, masses, inertias)
@@ -138,6 +140,8 @@ def keep_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
         if not one_direction:
             for i in static(range(size)):
                 rows.vectors[k, 1 + n_arms + i] = G[i]
+        if static(pair):
+            rows.vectors[k, last] = apart
         rows.numbers[k, 0] = product(G, M)
         rows.numbers[k, 1], rows.numbers[k, 2] = product(E[0], M), product(E[1], M)
         rows.numbers[k, 3], rows.numbers[k, 4] = product(E[0], M_0), product(E[0], M_1)
