@@ -97,11 +97,13 @@ def _over_all(made: ConstraintSet) -> tuple[Form, int]:
 
 @dataclass(eq=False)
 class FrictionStep:
-    """The contacts with friction or restitution of a model, by name of their set."""
+    """The contacts with friction or restitution of a model, by name of their set; held: do joints or other rigid
+    constraints hold what they touch?"""
 
     model: Model
     bodies: BodyStep
     batches: Sequence[ConstraintBatch]
+    held: bool = False
 
     def __post_init__(self) -> None:
         near = self.model.near
@@ -113,7 +115,7 @@ class FrictionStep:
         self.moving = moving_struct(real)()
         self.moving.inertia = zeros(model.body_count, matrix((3, 3), real), model.device, model.requires_grad)
         given = any(path.rpartition(".")[2] == "restitution" for path in model.materials)
-        self.restitution: Restitution = Rebounding() if given else NoRebound()
+        self.restitution: Restitution = Rebounding() if given and not self.held else NoRebound()
         self.touching: dict[str, Touching] = {}
         for batch in self.batches:
             if not batch.set.surface:
