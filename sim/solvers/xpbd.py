@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 
@@ -28,9 +29,9 @@ from sim.schema.reading import SchemaLine
 from sim.solvers.base import Solver, SolverError, Substep
 from sim.solvers.batch import ConstraintBatch, Rows, swept
 from sim.solvers.bodies import MassSplitting
-from sim.solvers.contacts.held import COUPLED, HeldVelocities, rigid_batches
 from sim.solvers.direct.system import direct_rows, direct_systems
 from sim.solvers.integrators import INTEGRATORS, Integrator
+from sim.solvers.mechanisms.held import HeldVelocities, rigid_batches
 from sim.solvers.mechanisms.rank import refuse_dependent
 from sim.solvers.self_contact import SelfContactStep
 from sim.solvers.touching import FrictionStep
@@ -214,7 +215,15 @@ class SolverXPBD(Solver, key="xpbd"):
         direct = [a for system in self._direct for a in system.scratch]
         averaged = [] if self._split is None else self._split.scratch
         surfaces = [] if self.surfaces is None else self.surfaces.scratch
-        return [*super().scratch, *self.friction.scratch, *self.held.scratch, *self._soft.values(), *averaged, *direct, *surfaces]
+        return [
+            *super().scratch,
+            *self.friction.scratch,
+            *self.held.scratch,
+            *self._soft.values(),
+            *averaged,
+            *direct,
+            *surfaces,
+        ]
 
     def swept_count(self, batch: ConstraintBatch) -> int:
         """How many constraints of a batch are swept, not solved directly."""
@@ -261,6 +270,11 @@ class SolverXPBD(Solver, key="xpbd"):
                 back = iteration % 2 == 1 and self.model.body_count > 0
                 for batch, rows in swept(launches, back):
                     self._project(batch, rows, iteration + before * (batch in self.held.batches), s)
+                for again in range(
+                    1, ceil(self.held.sweeps / self.iterations)
+                ):  # what contacts push joints pull at, and the other way round
+                    for batch, rows in swept(self.held.coupled(launches), back == (again % 2 == 0)):
+                        self._project(batch, rows, iteration + again, s)
                 for system in self._direct:
                     system.project(s, self._bodies, self._constraint_data, iteration + before == 0)
                 if self.surfaces is not None and s.pairs is not None:
@@ -297,7 +311,7 @@ class SolverXPBD(Solver, key="xpbd"):
         touching = [t.batch for t in self.friction.touching.values()]
         launches = [(batch, rows) for batch in touching for rows in self.friction.rows_of(batch)]
         self.friction.turn_to(s.after, s.dt)
-        for iteration in range(max(self.iterations * self.friction.sweeps, COUPLED if self.held.batches else 0)):
+        for iteration in range(max(self.iterations * self.friction.sweeps, self.held.sweeps)):
             back = iteration % 2 == 1
             for batch, rows in swept(launches, back):
                 disjoint = rows.disjoint and rows.count >= WIDE

@@ -82,9 +82,7 @@ def make_velocity_kernels(c: Constraint, slots: Slots, real: Scalar) -> tuple[Ke
         k = tid()
         p_k, b_k, _, G = rows_now(k, points, placing, data, bodies, particle, dx, turn)
         velocity = [layout.displacement(particle[p_k[p]], x_ref[p_k[p]]) / dt for p in static(range(n_particles))] + [
-            dx[b_k[i // 2]] / dt
-            if i % 2 == 0
-            else spin(b_k[i // 2], turn[b_k[i // 2]], bodies, momentum, turning, dt)
+            dx[b_k[i // 2]] / dt if i % 2 == 0 else spin(b_k[i // 2], turn[b_k[i // 2]], bodies, momentum, turning, dt)
             for i in static(range(2 * n_bodies))
         ]
         found = value()
