@@ -205,7 +205,7 @@ def make_look(c: Constraint, slots: Slots, real: Scalar, rough: bool) -> Kernel:
         M = response(G, masses, inertias)
         own = product(G, M)
         pushes = lam * own + target - gap
-        if abs(pushes) <= NEAR * travel[k] + rounding:
+        if abs(lam * own + max(target, 0.0) - gap) <= NEAR * travel[k] + rounding:
             switching[k] = switching[k] | static(CLOSING)
         do = static(OPEN)
         if pushes > 0.0:

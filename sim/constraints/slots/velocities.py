@@ -4,9 +4,9 @@ An impact is an impulse, and what is rigid answers it at once: with G of contact
 
     v+ - v- = W G^T p          dC/dt+ = -e dC/dt- of what hits, dC/dt+ = dC/dt- of what is held
 
-(E. J. Routh, "Dynamics of a System of Rigid Bodies", part 1, 1905, sections 168 to 181).  The rates are kept, not set to
-zero: velocities are those of the middle of a step, and a row that turns has a rate at its end.  A compliance alpha lets
-go of alpha / h^2 of a unit impulse, as in a step: what is soft is rigid to nothing, as h goes to 0.
+(E. J. Routh, "Dynamics of a System of Rigid Bodies", part 1, 1905, sections 168 to 181).  The rates are kept, not set
+to zero: velocities are those of the middle of a step, and a row that turns has a rate at its end.  A compliance alpha
+lets go of alpha / h^2 of a unit impulse, as in a step: what is soft is rigid to nothing, as h goes to 0.
 """
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.

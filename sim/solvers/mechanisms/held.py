@@ -22,7 +22,8 @@ from sim.solvers.batch import ConstraintBatch, Launches, Rows, swept
 from sim.solvers.bodies import BodyStep
 
 COUPLED = 8
-"""Sweeps over contacts and what is rigid on the same movers, over positions and over velocities, at least: with a bob on a rod that meets a wall at 60 degrees to its way each leaves a quarter of what is left to do."""
+"""Sweeps over contacts and what is rigid on the same movers, over positions and over velocities, at least: with a bob
+on a rod that meets a wall at 60 degrees to its way each leaves a quarter of what is left to do."""
 
 
 def rigid_batches(batches: Sequence[ConstraintBatch]) -> list[ConstraintBatch]:
