@@ -37,10 +37,10 @@ RESTING = 2.0
 """Up to so many times the speed that gravity gives in a step an impact has no rebound, from twice that on its full."""
 
 LATER, LATEST = -1e30, 8.0
-"""What is open and stays so, as it is predicted, others may push in: there one impact follows the other, and a step knows
-the first alone.  What may rebound is let through, C >= LATER [m], and hits as it is found inside by the next step, as
-long ago as it is deep; so one impact of a chain follows the other at their own times, up to LATEST steps late.  Pressed
-out at once it would lose what it is to give back: of five balls that meet at e = 1 a third of the energy was left."""
+"""What is open and stays so, as it is predicted, others may push in: one impact follows the other there, and a step
+knows the first alone.  What may rebound is let through, C >= LATER [m], and hits as it is found inside by the next
+step, as long ago as it is deep: impacts that follow each other do so at their own times, up to LATEST steps late.  What
+is pressed out at once gives nothing back: of five balls that met at e = 1 a quarter of the energy was left."""
 
 FAR = 3.0
 """What is open, and would close after so many further steps like this one, is far: it has no impact in this one."""

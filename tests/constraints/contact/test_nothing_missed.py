@@ -76,7 +76,7 @@ def arm(near: bool) -> sim.ModelBuilder:
     builder.add_shape_box(-1, [-1, -0.5201, 0], 0.4, 0.5, 0.4, cfg=made_of, label="post")
     builder.add_shape_box(-1, [1, -0.041, 0], 0.02, 0.02, 0.02, cfg=made_of, label="behind")
     if near:
-        builder.detect_bodies(margin=0.008)
+        builder.detect_bodies(margin=0.04)
     return builder
 
 
