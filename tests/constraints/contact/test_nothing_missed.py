@@ -82,8 +82,8 @@ def arm(near: bool) -> sim.ModelBuilder:
 
 @pytest.mark.parametrize("near", [False, True])
 def test_what_is_thrown_back_far_from_its_centre_meets_what_is_there(near: bool) -> None:
-    """The tip is predicted 2.5 cm away from what is behind it, and pushed back by 4: the next step finds it inside, and it
-    hits as long ago as it is deep.  Twice as far is seen, and refused."""
+    """The tip is predicted 2.5 cm away from what is behind it, and pushed back by 4: the next step finds it inside, and
+    it hits as long ago as it is deep.  Twice as far is seen, and refused."""
     q = step(arm(near), steps=2, dt=0.005, iterations=4).body_q.numpy()[0]
     assert q[1] + 2 * q[5] * q[6] > -0.003
     with pytest.raises(sim.SimError, match="have come through each other"):
