@@ -252,8 +252,8 @@ smooth or rough and spinning, and of falling rods.
 
 Not promised: the derivative by place and speed of an impact that a mechanism meets aslant, where the force that keeps
 it on its way changes as it hits and has a part along the direction of the contact. The velocity after it depends there
-on when in the step it was, by a part of the order of the step: a bob on a rod and a wall at 60 degrees to its way have the
-right values and the right derivative by restitution, but d x / d angle -.16 half a second later, of -.50.
+on when in the step it was, by a part of the order of the step: a bob on a rod and a wall at 60 degrees to its way have
+the right values and the right derivative by restitution, but d x / d angle -.16 half a second later, of -.50.
 
 Not promised: that a gradient over many chaotic impacts is of use. It is right to the last digit, and foretells the loss
 for changes that no optimiser takes: the report says how much it grew, and up to which time it is of use; `simopt
