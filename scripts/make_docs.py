@@ -244,16 +244,9 @@ A gradient through contacts is the derivative of the simulated steps, exact almo
 an impact within its step, the cone of friction and the masses are differentiated, and lists of pairs are complete, so
 that nothing that could push is left out of it. And it converges to the derivative of the motion, with the first power
 of the step, where impacts are transversal, not grazing. Impacts that follow each other within a step keep their own
-times (where they may rebound), and joints answer an impact within it; there is one exception, in the next paragraph.
-That is
-so for what turns too, and for surfaces that are curved: an impact acts along its direction and at its arms as it
-happens, not as the step ends. Rows C1 to C9 below show both, and tests of balls that hit off their centres,
+times (where they may rebound), and joints answer an impact within it. That is so for what turns too, and for surfaces
+that are curved: an impact acts along its direction and at its arms as it happens, not as the step ends. Rows C1 to C9 below show both, and tests of balls that hit off their centres,
 smooth or rough and spinning, and of falling rods.
-
-Not promised: the derivative by place and speed of an impact that a mechanism meets aslant, where the force that keeps
-it on its way changes as it hits and has a part along the direction of the contact. The velocity after it depends there
-on when in the step it was, by a part of the order of the step: a bob on a rod and a wall at 60 degrees to its way have
-the right values and the right derivative by restitution, but d x / d angle -.16 half a second later, of -.50.
 
 Not promised: that a gradient over many chaotic impacts is of use. It is right to the last digit, and foretells the loss
 for changes that no optimiser takes: the report says how much it grew, and up to which time it is of use; `simopt

@@ -163,7 +163,7 @@ class SolverXPBD(Solver, key="xpbd"):
         refuse_dependent(model, self.direct)
         rigid = rigid_batches(self.batches)
         self.held = HeldVelocities(model, self._bodies, rigid, self.begins)
-        self.friction = FrictionStep(model, self._bodies, self.batches, bool(rigid))
+        self.friction = FrictionStep(model, self._bodies, self.batches, self.held if rigid else None)
         self.surfaces = None if model.contact is None else SelfContactStep(model, model.contact, self.iterations > 1)
         self._direct = direct_systems(model, self.batches, direct, self.begins)
         self._swept = {
@@ -317,7 +317,7 @@ class SolverXPBD(Solver, key="xpbd"):
                 disjoint = rows.disjoint and rows.count >= WIDE
                 s.ahead(s, batch, rows, iteration, True)
                 self.friction.rebound(batch, rows, disjoint, s.dt)
-            self.held.sweep(s, back)
+            self.held.sweep(s, iteration)
 
     def _bound(self, batch: ConstraintBatch, s: Substep) -> array:
         """The softness of the leading part of the material of these constraints, for each; see `leading_parts`."""

@@ -85,13 +85,14 @@ def approach_of(start, end, rate, dt):
 
 
 @func
-def rebound_of(u, faster, s, e):
-    """dC/dt after an impact at s; u: that of the predicted step, as it ends; faster: what forces have added to it.
+def rebound_of(u, faster, gain, s, e):
+    """dC/dt after an impact at s; u: that of the predicted step, as it ends; faster: what forces have added to it;
+    gain: what they add afterwards too, without those that turn on its way what is held.
 
     Where C is linear, u = v* and faster = a h: -e v_c + a (1/2 - s) h.  What turns has another gradient as it hits, see
     `hitting`; impulses act along that one, and do no work in all if e = 1 for the velocities u along it.
     """
-    return -e * u - (1.0 + e) * (s - 0.5) * faster
+    return -e * u - (s - 0.5) * (e * faster + gain)
 
 
 @func
@@ -112,9 +113,9 @@ def still_of(start, near):
 
 
 @memoize
-def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel:
+def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: bool) -> Kernel:
     """The impacts of contacts in a step, from where the points of their movers are, and are predicted to be; in lanes,
-    of what the step has chosen."""
+    of what the step has chosen; held: by joints, which know `gains`."""
     vec3, n_particles = vector(3, real), len(slots.particles)
     sides, velocities, gap = sides_of(slots, real), velocities_of(slots), gap_of(c, slots, real)
     rows_at, hit, slip = rows_of(c, slots, real), hit_of(c, slots, real), slip_of(slots)
@@ -151,7 +152,10 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel
                 target += hits * (C + (1.0 + e) * hitting * left - target)
             target = share_of_impact * max(target, 0.0)
             if e > 0.0:
-                rebound = share_of_impact * max(rebound_of(u, u - product(G, v_0), s, e), 0.0)
+                gain = u - product(G, v_0)
+                if static(held):
+                    gain = product(G, velocities(p_k, b_k, moving.gains, moving.body_gains))
+                rebound = share_of_impact * max(rebound_of(u, u - product(G, v_0), gain, s, e), 0.0)
             before = (share_of_impact * s) * slip(n, share, arms, since, moved, turns)
         if e > 0.0 and gap_1 >= 0.0 and rests == 0.0:
             target = real(LATER)

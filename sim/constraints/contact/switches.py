@@ -135,7 +135,7 @@ def make_foresight(c: Constraint, slots: Slots, real: Scalar, rough: bool) -> Ke
                 e = 0.5 * (surface.restitution[k] + surface.other_restitution[k])
                 away, left = e * approach, 0.5 * a * (1.0 - s) * dt
                 u = product(G[0], motions(p_k, of_p, x_ref, moved, turns)) / dt
-                rebound = rebound_of(u, u - product(G[0], v_0), s, e)
+                rebound = rebound_of(u, u - product(G[0], v_0), u - product(G[0], v_0), s, e)
                 if away > 0.0 and (near(away, -left, away) or near(rebound, real(0.0), away)):
                     found = found | static(THRESHOLD)
         travel[k], impact[k], kind[k], switching[k] = come, at, what, found

@@ -11,14 +11,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sim.constraints.particles import particle_layout
 from sim.constraints.projection import value_type
-from sim.constraints.slots.velocities import make_velocity_kernels
+from sim.constraints.slots.velocities import make_gains, make_velocity_kernels
+from sim.core.lang.types import vector
 from sim.core.runtime.arrays.array import array
-from sim.core.runtime.arrays.creation import copy, zeros, zeros_like
+from sim.core.runtime.arrays.creation import copy, zeros
+from sim.core.runtime.launch.kernel import Kernel
 from sim.core.runtime.launch.launch import launch
 from sim.model.model import Model
 from sim.solvers.base import Substep
-from sim.solvers.batch import ConstraintBatch, Launches, Rows, swept
+from sim.solvers.batch import ConstraintBatch, Launches, swept
 from sim.solvers.bodies import BodyStep
 
 COUPLED = 8
@@ -58,11 +61,12 @@ def _movers(batch: ConstraintBatch) -> tuple[set[int], set[int]]:
 
 @dataclass(eq=False)
 class _Held:
-    """A batch, and what a step keeps of it: dC/dt of its rows, and their impulses."""
+    """A batch, and what a step keeps of it: dC/dt of its rows, and their impulses on velocities, and on `gains`."""
 
     batch: ConstraintBatch
     rate: array
     impulse: array
+    gained: array
 
 
 @dataclass(eq=False)
@@ -76,17 +80,22 @@ class HeldVelocities:
 
     def __post_init__(self) -> None:
         model = self.model
+        grad, device, vec3, spatial = model.requires_grad, model.device, vector(3, model.dtype), vector(6, model.dtype)
         self._held = [
-            _Held(batch, *(zeros(batch.set.count, kind, model.device, model.requires_grad) for _ in range(2)))
+            _Held(batch, *(zeros(batch.set.count, kind, device, grad) for _ in range(3)))
             for batch in self.batches
             for kind in [value_type(batch.set.constraint, model.dtype)]
         ]
-        self._dx, self._turn = (zeros_like(a) for a in (self.bodies.dx, self.bodies.turn))
+        n, bodies = (model.particle_count, model.body_count) if self._held else (0, 0)
+        self._dx, self._turn = (zeros(bodies, a.dtype, device, grad) for a in (self.bodies.dx, self.bodies.turn))
+        self._particle = zeros(n, particle_layout(model.dtype).type(model.dtype), device, grad)
+        self.gains, self.body_gains = zeros(n, vec3, device, grad), zeros(bodies, spatial, device, grad)
 
     @property
     def scratch(self) -> list[array]:
         """Arrays that every step writes before it reads them."""
-        return [self._dx, self._turn] + [a for held in self._held for a in (held.rate, held.impulse)]
+        own = [self._dx, self._turn, self._particle, self.gains, self.body_gains]
+        return own + [a for held in self._held for a in (held.rate, held.impulse, held.gained)]
 
     @property
     def sweeps(self) -> int:
@@ -98,31 +107,49 @@ class HeldVelocities:
         return [(batch, rows) for batch, rows in launches if batch.set.surface or batch in self.batches]
 
     def keep_predicted(self, s: Substep) -> None:
-        """Things are where they would come without contacts, and so are the rates of what holds them."""
-        if self.model.body_count:
-            copy(self._dx, self.bodies.dx)
-            copy(self._turn, self.bodies.turn)
+        """Things are where they would come without contacts, and so are the rates of what holds them; `gains`: what
+        forces add to velocities in a step, less what turns them on their way."""
+        model, bodies, real = self.model, self.bodies, self.model.dtype
+        gains, body_gains = make_gains(real)
+        if model.particle_count:
+            copy(self._particle, s.particle)
+            launch(gains, model.particle_count, [s.particle, s.reference, s.before.particle_qd, s.dt], [self.gains])
+        if model.body_count:
+            copy(self._dx, bodies.dx)
+            copy(self._turn, bodies.turn)
+            given = [bodies.start, bodies.momentum, s.before.body_qd, s.dt, *bodies.moving]
+            launch(body_gains, model.body_count, given, [self.body_gains])
         for held in self._held:
-            batch, bodies = held.batch, self.bodies
-            rates, _ = make_velocity_kernels(batch.set.constraint, batch.set.slots, self.model.dtype)
-            data = [batch.set.points, batch.placing, batch.parameters_in(s.after), s.reference, bodies.start]
-            moved = [bodies.momentum, s.dt, s.particle, *bodies.moving]
-            launch(rates, batch.set.count, [*data, *moved], [held.rate, held.impulse])
+            data = [held.batch.set.points, held.batch.placing, held.batch.parameters_in(s.after), s.reference]
+            moved = [bodies.start, bodies.momentum, s.dt, s.particle, *bodies.moving]
+            launch(self._kernels(held)[0], held.batch.set.count, [*data, *moved], [held.rate, held.impulse])
+            held.gained.zero_()
+        for done in range(COUPLED):
+            for held in self._there_and_back(done):
+                made = held.batch.set
+                data = [made.points, held.batch.placing, held.batch.parameters_in(s.after), made.compliance]
+                at = [model.particle_inv_mass, bodies.start, s.dt, s.particle, bodies.dx, bodies.turn]
+                for _, rows in swept([(held.batch, rows) for rows in held.batch.colors], done % 2 == 1):
+                    moved = [self.gains, self.body_gains, held.gained]
+                    launch(self._kernels(held)[1], rows.count, [rows.begin, *data, *at], moved)
 
-    def _places(self, batch: ConstraintBatch) -> list[array]:
-        """Where rows are taken.  Impulses on positions, 1 - s of an impact at s, act along those at the start of a step
-        (`direction`), the rest of it along those that it would end with: together along those at s."""
-        return [self._dx, self._turn] if self.begins(batch) else [self.bodies.dx, self.bodies.turn]
+    def _kernels(self, held: _Held) -> tuple[Kernel, Kernel, Kernel]:
+        """Impulses on positions, 1 - s of an impact at s, act along rows at the start of a step (`direction`), the rest of
+        it along those that it would end with: together along those at s."""
+        made = held.batch.set
+        return make_velocity_kernels(made.constraint, made.slots, self.model.dtype, self.begins(held.batch))
 
-    def sweep(self, s: Substep, back: bool) -> None:
-        """One over all of them."""
-        for held in reversed(self._held) if back else self._held:
-            batch, model = held.batch, self.model
-            made, bodies = batch.set, self.bodies.start
-            _, hold = make_velocity_kernels(made.constraint, made.slots, model.dtype)
-            data = [made.points, batch.placing, batch.parameters_in(s.after), made.compliance]
-            at = [model.particle_inv_mass, bodies, s.dt, s.particle, *self._places(batch), held.rate]
+    def _there_and_back(self, done: int) -> list[_Held]:
+        return self._held[::-1] if done % 2 == 1 else self._held
+
+    def sweep(self, s: Substep, done: int) -> None:
+        """One over the velocities of all of them, after so many."""
+        model, bodies = self.model, self.bodies
+        for held in self._there_and_back(done):
+            made = held.batch.set
+            data = [made.points, held.batch.placing, held.batch.parameters_in(s.after), made.compliance]
+            masses = [model.particle_inv_mass, s.reference, bodies.start, model.gravity, s.dt]
+            at = [s.particle, bodies.dx, bodies.turn, self._particle, self._dx, self._turn, held.rate]
             moved = [s.after.particle_qd, s.after.body_qd, held.impulse]
-            rows: list[Rows] = list(batch.colors)
-            for _, row in swept([(batch, row) for row in rows], back):
-                launch(hold, row.count, [row.begin, *data, *at], moved)
+            for _, rows in swept([(held.batch, rows) for rows in held.batch.colors], done % 2 == 1):
+                launch(self._kernels(held)[2], rows.count, [rows.begin, *data, *masses, *at], moved)

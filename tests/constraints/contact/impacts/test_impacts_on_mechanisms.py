@@ -59,21 +59,46 @@ def test_a_hinged_rod_hits_a_ball(phase: float) -> None:
             assert value == pytest.approx((more - less) / 2e-6, rel=2e-2, abs=1e-2), (place, name)
 
 
+def bob(angle: float, speed: float, e: float) -> sim.Model:
+    """On a rod of 1 m about the origin; the wall is at 60 degrees to its way as it hits, where it hangs."""
+    builder, tilt = sim.ModelBuilder(gravity=(0, 0, 0)), 0.5
+    pivot = builder.add_particle([0, 0, 0], [0, 0, 0], 0.0)
+    place, way = [np.sin(angle), -np.cos(angle), 0], speed * np.array([np.cos(angle), np.sin(angle), 0])
+    builder.add_constraints("distance", [[pivot, builder.add_particle(place, way, 1.0)]], 0.0, label="rod")
+    wall = {"point": [0, -1, 0], "normal": [-np.cos(tilt), -np.sin(tilt), 0], "thickness": 0.0}
+    builder.add_constraints("contact_plane", [[1]], 0.0, label="wall", friction=0.0, restitution=e, **wall)
+    return builder.finalize(dtype=sim.float64, requires_grad=True)
+
+
 @pytest.mark.parametrize("e", [0.0, 0.5, 1.0])
 def test_a_bob_on_a_rod_meets_a_wall_aslant(e: float) -> None:
     """It comes back along its circle with e of its speed, whatever the angle of the wall."""
-    builder, angle, tilt = sim.ModelBuilder(gravity=(0, 0, 0)), -0.3, 0.5
-    pivot = builder.add_particle([0, 0, 0], [0, 0, 0], 0.0)
-    bob = builder.add_particle([np.sin(angle), -np.cos(angle), 0], [np.cos(angle), np.sin(angle), 0], 1.0)
-    builder.add_constraints("distance", [[pivot, bob]], 0.0, label="rod")
-    wall = {"point": [0, -1, 0], "normal": [-np.cos(tilt), -np.sin(tilt), 0]}
-    surface = {"friction": 0.0, "restitution": e, "thickness": 0.0}
-    builder.add_constraints("contact_plane", [[bob]], 0.0, label="wall", **surface, **wall)
-    model = builder.finalize(dtype=sim.float64)
+    model = bob(-0.3, 1.0, e)
     end = sim.rollout(sim.SolverXPBD(model), model.state(), 240, 1 / 480).final
-    x, v = end.particle_q.numpy()[bob], end.particle_qd.numpy()[bob]
+    x, v = end.particle_q.numpy()[1], end.particle_qd.numpy()[1]
     assert np.cross(x, v)[2] == pytest.approx(-e, abs=3e-3)
     assert np.linalg.norm(x) == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("angle", [-0.3, -0.3021, -0.3033])
+def test_the_derivatives_do_not_depend_on_the_phase_of_the_step(angle: float) -> None:
+    """Where it is half a second after it began, by restitution and speed, and from one angle to the next."""
+
+    def exact(angle: float, speed: float = 1.0, e: float = 0.5) -> float:
+        return float(np.sin(-e * speed * (0.5 + angle / speed)))
+
+    def place(angle: float) -> float:
+        model = bob(angle, 1.0, 0.5)
+        return float(sim.rollout(sim.SolverXPBD(model), model.state(), 60, 1 / 120).final.particle_q.numpy()[1, 0])
+
+    _, by = gradients(bob(angle, 1.0, 0.5), 60, 1 / 120, coordinate("particle_q", 1, 0))
+    d = 1e-6
+    by_speed = by["particles.velocity"][1, :2] @ [np.cos(angle), np.sin(angle)]
+    assert by_speed == pytest.approx((exact(angle, 1 + d) - exact(angle, 1 - d)) / (2 * d), rel=0.03)
+    by_e = (exact(angle, e=0.5 + d) - exact(angle, e=0.5 - d)) / (2 * d)
+    assert by["wall.restitution"][0] == pytest.approx(by_e, rel=0.03)
+    by_angle = (exact(angle + d) - exact(angle - d)) / (2 * d)
+    assert (place(angle + d) - place(angle - d)) / (2 * d) == pytest.approx(by_angle, rel=0.03)
 
 
 def test_balls_fall_on_a_chain_and_keep_its_energy() -> None:
