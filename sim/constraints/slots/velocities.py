@@ -30,7 +30,6 @@ from sim.core.lang.types import Scalar, matrix, quaternion, vector
 from sim.core.runtime.arrays.array import array, array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 
-
 SMALL = 1e-3
 """Changes of velocities up to this part of them may be those of sweeps and of rounding."""
 

@@ -124,7 +124,7 @@ class HeldVelocities:
             moved = [bodies.start, bodies.momentum, s.dt, s.particle, *bodies.moving]
             launch(self._kernels(held)[0], held.batch.set.count, [*data, *moved], [held.rate, held.impulse])
             held.gained.zero_()
-        for done in range(COUPLED):
+        for done in range(COUPLED // 2):  # what they are for is of the order of a step
             for held in self._there_and_back(done):
                 made = held.batch.set
                 data = [made.points, held.batch.placing, held.batch.parameters_in(s.after), made.compliance]
