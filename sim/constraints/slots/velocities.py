@@ -83,7 +83,7 @@ def make_velocity_kernels(c: Constraint, slots: Slots, real: Scalar, predicted: 
     both by impulses, [N s] or [N m s], of each row so far.  predicted: they act along the rows that the step would have
     ended with, without contacts, or else along those that it has ended with.
 
-    Where the velocities have changed by Dv, and what moves by (1 - s) h Dv, s is known.  The rows at s have no rate then.
+    Where velocities have changed by Dv, and what moves by (1 - s) h Dv, s is known.  The rows at s have no rate then.
     """
     vec3, spatial, quat = vector(3, real), vector(6, real), quaternion(real)
     Data, SlotData, Bodies, value = (

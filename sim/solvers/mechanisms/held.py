@@ -134,8 +134,8 @@ class HeldVelocities:
                     launch(self._kernels(held)[1], rows.count, [rows.begin, *data, *at], moved)
 
     def _kernels(self, held: _Held) -> tuple[Kernel, Kernel, Kernel]:
-        """Impulses on positions, 1 - s of an impact at s, act along rows at the start of a step (`direction`), the rest of
-        it along those that it would end with: together along those at s."""
+        """Impulses on positions, 1 - s of an impact at s, act along rows at the start of a step (`direction`), the rest
+        along those that it would end with: together along those at s."""
         made = held.batch.set
         return make_velocity_kernels(made.constraint, made.slots, self.model.dtype, self.begins(held.batch))
 
