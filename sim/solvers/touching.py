@@ -42,7 +42,6 @@ from sim.model.model import Model
 from sim.model.state import State
 from sim.solvers.batch import ConstraintBatch, Rows
 from sim.solvers.bodies import BodyStep
-from sim.solvers.mechanisms.held import HeldVelocities
 from sim.solvers.near.lanes import NearContacts, NearLanes
 from sim.solvers.near.passing import PassingCheck, PointPassingCheck
 
@@ -98,13 +97,13 @@ def _over_all(made: ConstraintSet) -> tuple[Form, int]:
 
 @dataclass(eq=False)
 class FrictionStep:
-    """The contacts with friction or restitution of a model, by name of their set; held: joints and other rigid
-    constraints that hold what they touch."""
+    """The contacts with friction or restitution of a model, by name of their set; gains: where joints
+    hold what they touch, what forces add to velocities in a step, of particles and of bodies."""
 
     model: Model
     bodies: BodyStep
     batches: Sequence[ConstraintBatch]
-    held: HeldVelocities | None = None
+    gains: tuple[array, array] | None = None
 
     def __post_init__(self) -> None:
         near = self.model.near
@@ -116,7 +115,7 @@ class FrictionStep:
         self.moving = moving_struct(real)()
         self.moving.inertia = zeros(model.body_count, matrix((3, 3), real), model.device, model.requires_grad)
         given = any(path.rpartition(".")[2] == "restitution" for path in model.materials)
-        self.restitution: Restitution = Rebounding() if given and self.held is None else NoRebound()
+        self.restitution: Restitution = Rebounding() if given and self.gains is None else NoRebound()
         self.touching: dict[str, Touching] = {}
         for batch in self.batches:
             if not batch.set.surface:
@@ -204,8 +203,8 @@ class FrictionStep:
         moving.momentum = bodies.momentum
         moving.v, moving.body_qd = before.particle_qd, before.body_qd
         moving.v_before, moving.body_qd_before = before.particle_qd, before.body_qd
-        if self.held is not None:
-            moving.gains, moving.body_gains = self.held.gains, self.held.body_gains
+        if self.gains is not None:
+            moving.gains, moving.body_gains = self.gains
         for t in self.touching.values():
             made, lanes = t.batch.set, self._lanes(t)
             if lanes is not None:
@@ -232,7 +231,7 @@ class FrictionStep:
                 else:
                     choice = make_choice(made.constraint, made.slots, model.dtype, made.lane)
                     launch(choice, threads, [*first, *reach, *moved], [t.batch.parameters])
-            kernel = make_impact(made.constraint, made.slots, model.dtype, form, self.held is not None)
+            kernel = make_impact(made.constraint, made.slots, model.dtype, form, self.gains is not None)
             launch(kernel, threads, [*self._all(t), t.contacts, moving, dt])
 
     def _remember(self, t: Touching, state: State) -> None:

@@ -163,7 +163,8 @@ class SolverXPBD(Solver, key="xpbd"):
         refuse_dependent(model, self.direct)
         rigid = rigid_batches(self.batches)
         self.held = HeldVelocities(model, self._bodies, rigid, self.begins)
-        self.friction = FrictionStep(model, self._bodies, self.batches, self.held if rigid else None)
+        gains = (self.held.gains, self.held.body_gains) if rigid else None
+        self.friction = FrictionStep(model, self._bodies, self.batches, gains)
         self.surfaces = None if model.contact is None else SelfContactStep(model, model.contact, self.iterations > 1)
         self._direct = direct_systems(model, self.batches, direct, self.begins)
         self._swept = {

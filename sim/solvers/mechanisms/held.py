@@ -1,6 +1,6 @@
 """Rigid constraints and contacts on the same movers: joints answer an impact within it.
 
-See `sim.constraints.slots.velocities`.  Contacts see a prediction that these constraints have been projected on once
+See `sim.constraints.contact.impulses.held`.  Contacts see a prediction that these constraints have been projected on once
 more, so that what swings is known to come along its circle.
 """
 
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sim.constraints.contact.impulses.held import make_gains, make_velocity_kernels
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import value_type
-from sim.constraints.slots.velocities import make_gains, make_velocity_kernels
 from sim.core.lang.types import vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import copy, zeros
