@@ -1,7 +1,7 @@
 """Rigid constraints and contacts on the same movers: joints answer an impact within it.
 
-See `sim.constraints.contact.impulses.held`.  Contacts see a prediction that these constraints have been projected on once
-more, so that what swings is known to come along its circle.
+See `sim.constraints.contact.impulses.held`.  Contacts see a prediction that these constraints have been projected on
+once more, so that what swings is known to come along its circle.
 """
 
 from __future__ import annotations
