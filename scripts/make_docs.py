@@ -243,10 +243,11 @@ reaches the goal. What follows from it: `docs/decisions/19-defaults.md`.
 A gradient through contacts is the derivative of the simulated steps, exact almost everywhere: all geometry, the time of
 an impact within its step, the cone of friction and the masses are differentiated, and lists of pairs are complete, so
 that nothing that could push is left out of it. And it converges to the derivative of the motion, with the first power
-of the step, where impacts are resolved and transversal: a few steps between one and the next, and not grazing. That is
-so for what turns too, and for surfaces that are curved: an impact acts along its direction and at its arms as it
-happens, not as the step ends. Rows C1 to C9 below show both, and tests of balls that hit off their centres,
-smooth or rough and spinning, and of falling rods.
+of the step, where impacts are transversal, not grazing. Impacts that follow each other within a step keep their own
+times (where they may rebound), and joints answer an impact within it. That is so for what turns too, and for surfaces
+that are curved: an impact acts along its direction and at its arms as it happens, not as the step ends. Rows C1 to C9
+below show both, and tests of balls that hit off their centres, smooth or rough and spinning, of falling rods, hinged
+rods, pendulums that meet a wall aslant, and Newton's cradle.
 
 Not promised: that a gradient over many chaotic impacts is of use. It is right to the last digit, and foretells the loss
 for changes that no optimiser takes: the report says how much it grew, and up to which time it is of use; `simopt

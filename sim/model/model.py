@@ -184,10 +184,14 @@ class Model:
             or (observer is not None and observer.first_meets(self))
             or (graph is not None and (self._captured is None or self._captured() is not graph))
         )
+        self._derive((lambda _: True) if everything else Derivation.due)
+
+    def _derive(self, wanted: Callable[[Derivation], bool]) -> None:
+        """Launches derivations, in order, each asked for when its turn comes: it may depend on an earlier one."""
+        tape, graph = recording.current() if self.requires_grad else None, capturing()
         ran = False
         for derivation in self._derivations:
-            # In order, each checked when its turn comes: a derivation may depend on the result of an earlier one.
-            if everything or derivation.due():
+            if wanted(derivation):
                 # until all is done: what breaks off here is due again, on the same tape too
                 self._recorded = self._left = None
                 derivation.run()
@@ -198,12 +202,19 @@ class Model:
             self._captured = weakref.ref(graph)
 
     def renew(self) -> None:
-        """Before many steps: as `refresh`, and all of it where others have written to derived data since; all of it on
-        an open tape, in forward mode and in a graph too, which take up what these steps begin with."""
+        """Before many steps: as `refresh`, and all of it where others have written to derived data since; all of it in
+        forward mode and in a graph too, which take up what these steps begin with, and on an open tape all that a
+        gradient flows through."""
         if self.held:
             return
-        alone = recording.current() is None and observers.current() is None and capturing() is None
-        self.refresh(force=not alone or self._left is None or self._left != self._derived_content())
+        if observers.current() is not None or capturing() is not None:
+            self.refresh(force=True)
+        elif self._left is None or self._left != self._derived_content():
+            self.refresh(force=True)
+        elif recording.current() is not None and self.requires_grad:
+            self._derive(lambda d: d.carries or d.due())
+        else:
+            self.refresh()
         self._left = self._derived_content()
 
     def _derived_content(self) -> list[tuple[int, int]] | None:

@@ -24,6 +24,8 @@ RESOLVED = 1e-2
 """Rounding times growth that is still of no matter: in float32 it is this that ends a horizon, from 8e4 on."""
 POWER = 4.0
 """Growth by more than t^POWER is not that of a regular system: steady forces give t^2, their sums over frames t^3."""
+FEW = 1 << 15
+"""Numbers of which a copy in double precision costs no fresh memory."""
 
 
 class ChaoticGradientWarning(UserWarning):
@@ -32,7 +34,19 @@ class ChaoticGradientWarning(UserWarning):
 
 def magnitude(parts: Sequence[np.ndarray]) -> float:
     """Euclidean norm of all numbers."""
-    return float(np.sqrt(sum(np.square(np.asarray(part, np.float64)).sum() for part in parts)))
+    return float(np.sqrt(sum(squares(np.reshape(part, (1, -1)))[0] for part in parts)))
+
+
+def squares(rows: np.ndarray) -> np.ndarray:
+    """(n,) float64 sums of the squares of (n, m) numbers; of many, in their own precision where that has room."""
+    if rows.size < FEW:
+        return np.square(rows.astype(np.float64)).sum(axis=1)
+    with np.errstate(over="ignore", under="ignore"):
+        found = np.square(rows).sum(axis=1).astype(np.float64)
+    unsure = ~((found > 1e-20) & (found < 1e30))
+    if unsure.any() and (again := rows[unsure]).any():
+        found[unsure] = np.square(again.astype(np.float64)).sum(axis=1)
+    return found
 
 
 @dataclass(eq=False)
@@ -142,8 +156,7 @@ class GrowthMeter:
     def tell(self, found: AdjointGrowth) -> None:
         """The way back is over."""
         steps, norms = (np.array(part) for part in zip(*reversed(self.looks), strict=True))
-        frames = [a.reshape(len(a), -1).astype(np.float64) for a in self.of_frames]
-        put_in = np.linalg.norm(np.concatenate(frames, axis=1), axis=1)
+        put_in: np.ndarray = np.sqrt(sum(squares(a.reshape(len(a), -1)) for a in self.of_frames))
         largest = np.append(np.maximum.accumulate(put_in[::-1])[::-1], 0.0)[np.searchsorted(self.frame_after, steps)]
         by_positions, by_velocities = map(magnitude, self.of_end)
         if by_velocities or not max(by_positions, put_in.max(initial=0.0)):

@@ -97,11 +97,13 @@ def _over_all(made: ConstraintSet) -> tuple[Form, int]:
 
 @dataclass(eq=False)
 class FrictionStep:
-    """The contacts with friction or restitution of a model, by name of their set."""
+    """The contacts with friction or restitution of a model, by name of their set; gains: where joints
+    hold what they touch, what forces add to velocities in a step, of particles and of bodies."""
 
     model: Model
     bodies: BodyStep
     batches: Sequence[ConstraintBatch]
+    gains: tuple[array, array] | None = None
 
     def __post_init__(self) -> None:
         near = self.model.near
@@ -113,7 +115,7 @@ class FrictionStep:
         self.moving = moving_struct(real)()
         self.moving.inertia = zeros(model.body_count, matrix((3, 3), real), model.device, model.requires_grad)
         given = any(path.rpartition(".")[2] == "restitution" for path in model.materials)
-        self.restitution: Restitution = Rebounding() if given else NoRebound()
+        self.restitution: Restitution = Rebounding() if given and self.gains is None else NoRebound()
         self.touching: dict[str, Touching] = {}
         for batch in self.batches:
             if not batch.set.surface:
@@ -201,6 +203,8 @@ class FrictionStep:
         moving.momentum = bodies.momentum
         moving.v, moving.body_qd = before.particle_qd, before.body_qd
         moving.v_before, moving.body_qd_before = before.particle_qd, before.body_qd
+        if self.gains is not None:
+            moving.gains, moving.body_gains = self.gains
         for t in self.touching.values():
             made, lanes = t.batch.set, self._lanes(t)
             if lanes is not None:
@@ -227,7 +231,7 @@ class FrictionStep:
                 else:
                     choice = make_choice(made.constraint, made.slots, model.dtype, made.lane)
                     launch(choice, threads, [*first, *reach, *moved], [t.batch.parameters])
-            kernel = make_impact(made.constraint, made.slots, model.dtype, form)
+            kernel = make_impact(made.constraint, made.slots, model.dtype, form, self.gains is not None)
             launch(kernel, threads, [*self._all(t), t.contacts, moving, dt])
 
     def _remember(self, t: Touching, state: State) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from sim.solvers.batch import ConstraintBatch, Rows, swept
 from sim.solvers.bodies import MassSplitting
 from sim.solvers.direct.system import direct_rows, direct_systems
 from sim.solvers.integrators import INTEGRATORS, Integrator
+from sim.solvers.mechanisms.held import HeldVelocities, rigid_batches
 from sim.solvers.mechanisms.rank import refuse_dependent
 from sim.solvers.self_contact import SelfContactStep
 from sim.solvers.touching import FrictionStep
@@ -159,7 +161,10 @@ class SolverXPBD(Solver, key="xpbd"):
         self._split = MassSplitting(model, self.batches, self._bodies) if self.order == "jacobi" else None
         direct = direct_rows(self.batches, self.direct)
         refuse_dependent(model, self.direct)
-        self.friction = FrictionStep(model, self._bodies, self.batches)
+        rigid = rigid_batches(self.batches)
+        self.held = HeldVelocities(model, self._bodies, rigid, self.begins)
+        gains = (self.held.gains, self.held.body_gains) if rigid else None
+        self.friction = FrictionStep(model, self._bodies, self.batches, gains)
         self.surfaces = None if model.contact is None else SelfContactStep(model, model.contact, self.iterations > 1)
         self._direct = direct_systems(model, self.batches, direct, self.begins)
         self._swept = {
@@ -211,7 +216,15 @@ class SolverXPBD(Solver, key="xpbd"):
         direct = [a for system in self._direct for a in system.scratch]
         averaged = [] if self._split is None else self._split.scratch
         surfaces = [] if self.surfaces is None else self.surfaces.scratch
-        return [*super().scratch, *self.friction.scratch, *self._soft.values(), *averaged, *direct, *surfaces]
+        return [
+            *super().scratch,
+            *self.friction.scratch,
+            *self.held.scratch,
+            *self._soft.values(),
+            *averaged,
+            *direct,
+            *surfaces,
+        ]
 
     def swept_count(self, batch: ConstraintBatch) -> int:
         """How many constraints of a batch are swept, not solved directly."""
@@ -239,6 +252,7 @@ class SolverXPBD(Solver, key="xpbd"):
         self._predict(s)  # lines 1 to 3
         if self._split is not None:
             self._split.begin()
+        self._hold_prediction(s)
         self.friction.find_impacts(s.before, s.reference, s.particle, s.dt)
         for batch in self.batches:  # line 4, where multipliers do not begin at zero
             if self._is_warm(batch):
@@ -250,14 +264,20 @@ class SolverXPBD(Solver, key="xpbd"):
             for rows in self._swept[t.batch.set.name]:
                 disjoint = rows.disjoint and rows.count >= WIDE
                 self.friction.start(t.batch, rows, disjoint, s.dt)
+        before = self.iterations if self.held.batches else 0
         for iteration in range(self.iterations):  # lines 5 to 13
             if self._split is None:
                 launches = [(batch, rows) for batch in self.batches for rows in self._swept[batch.set.name]]
                 back = iteration % 2 == 1 and self.model.body_count > 0
                 for batch, rows in swept(launches, back):
-                    self._project(batch, rows, iteration, s)
+                    self._project(batch, rows, iteration + before * (batch in self.held.batches), s)
+                for again in range(
+                    1, ceil(self.held.sweeps / self.iterations)
+                ):  # what contacts push joints pull at, and the other way round
+                    for batch, rows in swept(self.held.coupled(launches), back == (again % 2 == 0)):
+                        self._project(batch, rows, iteration + again, s)
                 for system in self._direct:
-                    system.project(s, self._bodies, self._constraint_data, iteration == 0)
+                    system.project(s, self._bodies, self._constraint_data, iteration + before == 0)
                 if self.surfaces is not None and s.pairs is not None:
                     self.surfaces.weigh(s.pairs, s.reference, s.particle, iteration == 0)
                     s.ahead(s, None, None, iteration, False)
@@ -274,16 +294,31 @@ class SolverXPBD(Solver, key="xpbd"):
         self._rebound(s)
         self.friction.end(s.before, s.after, s.particle, s.dt)
 
+    def _hold_prediction(self, s: Substep) -> None:
+        """Rigid constraints on what contacts may touch come first: impacts are those of what they hold."""
+        if not self.held.batches:
+            return
+        launches = [(batch, rows) for batch in self.held.batches for rows in self._swept[batch.set.name]]
+        for iteration in range(self.iterations):
+            back = (self.iterations - iteration) % 2 == 1  # the last one ends where the next begins
+            for batch, rows in swept(launches, back):
+                self._project(batch, rows, iteration, s)
+            for system in self._direct:
+                system.project(s, self._bodies, self._constraint_data, iteration == 0)
+        self.held.keep_predicted(s)
+
     def _rebound(self, s: Substep) -> None:
         """The velocities of what contacts with friction or restitution have pushed."""
         touching = [t.batch for t in self.friction.touching.values()]
         launches = [(batch, rows) for batch in touching for rows in self.friction.rows_of(batch)]
         self.friction.turn_to(s.after, s.dt)
-        for iteration in range(self.iterations * self.friction.sweeps):
-            for batch, rows in swept(launches, iteration % 2 == 1):
+        for iteration in range(max(self.iterations * self.friction.sweeps, self.held.sweeps)):
+            back = iteration % 2 == 1
+            for batch, rows in swept(launches, back):
                 disjoint = rows.disjoint and rows.count >= WIDE
                 s.ahead(s, batch, rows, iteration, True)
                 self.friction.rebound(batch, rows, disjoint, s.dt)
+            self.held.sweep(s, iteration)
 
     def _bound(self, batch: ConstraintBatch, s: Substep) -> array:
         """The softness of the leading part of the material of these constraints, for each; see `leading_parts`."""

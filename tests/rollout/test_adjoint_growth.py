@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import sim
+from sim.rollout.growth import FEW, magnitude, squares
 
 G, H = 9.81, 1 / 500
 
@@ -46,6 +47,15 @@ def test_triple_pendulum(of, every, real):
     assert not found.useful and 1.5 < found.horizon < 5.7 and found.rate > 1.0
     assert found.times[0] == 0.0 and found.span == pytest.approx(6.0)
     np.testing.assert_allclose(found.norms[0], np.linalg.norm(gradient), rtol=1e-6)
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-30, 1e25, 0.0])
+@pytest.mark.parametrize("count", [5, FEW])
+def test_squares_of_single_precision_have_room(count, size):
+    rows = (np.random.default_rng(4).normal(size=(2, count)) * size).astype(np.float32)
+    np.testing.assert_allclose(squares(rows), np.square(rows.astype(np.float64)).sum(axis=1), rtol=1e-6)
+    rows[1, 3] = np.nan
+    assert np.isnan(magnitude([rows])) and not np.isnan(squares(rows)[0])
 
 
 def test_horizon_is_that_of_a_shorter_rollout():

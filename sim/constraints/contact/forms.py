@@ -57,8 +57,9 @@ def contact_struct(c: Constraint, slots: Slots, real: Scalar) -> Struct:
 def moving_struct(real: Scalar) -> Struct:
     """Of all that moves in a step: w, inverse masses of particles [1/kg]; x_ref, where they began [m]; `particle`, what
     the step works on of them; v and body_qd, velocities before the step, or after it, v_before and body_qd_before those
-    before it; bodies: see `body_struct`, with their dx, turn, impulse and momentum; inertia: their inverse inertias in
-    the world as the step ends; and gravity (1,)."""
+    before it; gains and body_gains, what forces add to these (`HeldVelocities`, where joints hold what is touched);
+    bodies: see `body_struct`, with their dx, turn, impulse and momentum; inertia: their inverse inertias in the world
+    as the step ends; and gravity (1,)."""
     vec3 = vector(3, real)
     kinds = {
         "w": real,
@@ -68,6 +69,8 @@ def moving_struct(real: Scalar) -> Struct:
         "particle": particle_layout(real).type(real),
         "body_qd": vector(6, real),
         "body_qd_before": vector(6, real),
+        "gains": vec3,
+        "body_gains": vector(6, real),
         "dx": vec3,
         "turn": quaternion(real),
         "impulse": vec3,

@@ -36,18 +36,29 @@ from sim.core.runtime.launch.kernel import Kernel
 RESTING = 2.0
 """Up to so many times the speed that gravity gives in a step an impact has no rebound, from twice that on its full."""
 
+LATER, LATEST = -1e30, 8.0
+"""What is open and stays so, as it is predicted, others may push in: one impact follows the other there, and a step
+knows the first alone.  What may rebound is let through, C >= LATER [m], and hits as it is found inside by the next
+step, as long ago as it is deep: impacts that follow each other do so at their own times, up to LATEST steps late.  What
+is pressed out at once gives nothing back: of five balls that met at e = 1 a quarter of the energy was left."""
+
 FAR = 3.0
 """What is open, and would close after so many further steps like this one, is far: it has no impact in this one."""
 
 
 @func
 def time_of_impact(start, end, faster):
-    """The root s in [0, 1] of C(s), see above; start = C^-, end = C*, faster = a h^2.
+    """The root s in [-LATEST, 1] of C(s), see above; start = C^-, end = C*, faster = a h^2.
 
-    0 where it begins inside; 1 where it does not reach 0: then others push it in, and it closes at the end of the step.
+    Where it begins inside the impact was before the step, which came along a line: it is as deep as it came since then.
+    1 where it does not reach 0: then others push it in, and it closes at the end of the step.
     """
     s = 0.0 * start
-    if start > 0.0:
+    if start <= 0.0:
+        slope = end - start - faster  # of the step before
+        if slope < 0.0:
+            s = max(-start / slope, s - LATEST)
+    else:
         if end < 0.0:
             curve = 0.5 * faster
             slope = end - start - curve
@@ -74,13 +85,14 @@ def approach_of(start, end, rate, dt):
 
 
 @func
-def rebound_of(u, faster, s, e):
-    """dC/dt after an impact at s; u: that of the predicted step, as it ends; faster: what forces have added to it.
+def rebound_of(u, faster, gain, s, e):
+    """dC/dt after an impact at s; u: that of the predicted step, as it ends; faster: what forces have added to it;
+    gain: what they add afterwards too, without those that turn on its way what is held.
 
     Where C is linear, u = v* and faster = a h: -e v_c + a (1/2 - s) h.  What turns has another gradient as it hits, see
     `hitting`; impulses act along that one, and do no work in all if e = 1 for the velocities u along it.
     """
-    return -e * u - (1.0 + e) * (s - 0.5) * faster
+    return -e * u - (s - 0.5) * (e * faster + gain)
 
 
 @func
@@ -101,9 +113,9 @@ def still_of(start, near):
 
 
 @memoize
-def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel:
+def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: bool) -> Kernel:
     """The impacts of contacts in a step, from where the points of their movers are, and are predicted to be; in lanes,
-    of what the step has chosen."""
+    of what the step has chosen; held: by joints, which know `gains`."""
     vec3, n_particles = vector(3, real), len(slots.particles)
     sides, velocities, gap = sides_of(slots, real), velocities_of(slots), gap_of(c, slots, real)
     rows_at, hit, slip = rows_of(c, slots, real), hit_of(c, slots, real), slip_of(slots)
@@ -116,6 +128,7 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel
         gap_1 = gap(x_1, poses, placed_k, data_k)
         gap_0, resting = gap(x_0, begun, placed_k, data_k), resting_speed(moving.gravity[0], dt)
         target, rebound, rests, before = real(0.0), real(0.0), still_of(gap_0, resting * dt), vec3()
+        e = 0.5 * (contacts.surface.restitution[k] + contacts.surface.other_restitution[k])
         hits, time = real(0.0), real(0.0)
         if gap_1 < 0.0 or gap_1 < FAR * (gap_0 - gap_1):
             C_0, G_0 = rows_at(x_0, begun, placed_k, data_k)
@@ -131,7 +144,6 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel
             if gap_1 < 0.0:
                 hits, time = share_of_impact * hits_of(rate, (gap_1 - C_0[0]) / dt), s * dt
             C, G, n, _, _, share, arms, _, _ = hit(x_1, x_0, poses, begun, v_0, hits, time, placed_k, data_k)
-            e = 0.5 * (contacts.surface.restitution[k] + contacts.surface.other_restitution[k])
             u = product(G, motions(p_k, of_p, moving.x_ref, moved, turns)) / dt
             left = (1.0 - s) * dt
             target = left * e * approach + 0.5 * a * left * left
@@ -140,8 +152,13 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel
                 target += hits * (C + (1.0 + e) * hitting * left - target)
             target = share_of_impact * max(target, 0.0)
             if e > 0.0:
-                rebound = share_of_impact * max(rebound_of(u, u - product(G, v_0), s, e), 0.0)
+                gain = u - product(G, v_0)
+                if static(held):
+                    gain = product(G, velocities(p_k, b_k, moving.gains, moving.body_gains))
+                rebound = share_of_impact * max(rebound_of(u, u - product(G, v_0), gain, s, e), 0.0)
             before = (share_of_impact * s) * slip(n, share, arms, since, moved, turns)
+        if e > 0.0 and gap_1 >= 0.0 and rests == 0.0:
+            target = real(LATER)
         impacts.target[k], impacts.rebound[k] = target, rebound
         impacts.rests[k], impacts.before[k] = rests, before - contacts.slid[k]
         impacts.hits[k], impacts.time[k] = hits, time

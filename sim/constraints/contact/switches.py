@@ -135,7 +135,7 @@ def make_foresight(c: Constraint, slots: Slots, real: Scalar, rough: bool) -> Ke
                 e = 0.5 * (surface.restitution[k] + surface.other_restitution[k])
                 away, left = e * approach, 0.5 * a * (1.0 - s) * dt
                 u = product(G[0], motions(p_k, of_p, x_ref, moved, turns)) / dt
-                rebound = rebound_of(u, u - product(G[0], v_0), s, e)
+                rebound = rebound_of(u, u - product(G[0], v_0), u - product(G[0], v_0), s, e)
                 if away > 0.0 and (near(away, -left, away) or near(rebound, real(0.0), away)):
                     found = found | static(THRESHOLD)
         travel[k], impact[k], kind[k], switching[k] = come, at, what, found
@@ -205,7 +205,7 @@ def make_look(c: Constraint, slots: Slots, real: Scalar, rough: bool) -> Kernel:
         M = response(G, masses, inertias)
         own = product(G, M)
         pushes = lam * own + target - gap
-        if abs(pushes) <= NEAR * travel[k] + rounding:
+        if abs(lam * own + max(target, 0.0) - gap) <= NEAR * travel[k] + rounding:
             switching[k] = switching[k] | static(CLOSING)
         do = static(OPEN)
         if pushes > 0.0:

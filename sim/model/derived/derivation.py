@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sim.core.lang.types import Homogeneous
+from sim.core.lang.types.structs import HostStruct
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.launch.kernel import Kernel
 from sim.core.runtime.launch.launch import launch
@@ -42,6 +43,12 @@ class Derivation:
     def sources(self) -> list[array]:
         """The arrays that the outputs depend on."""
         return [*self._values, *self._derived]
+
+    @property
+    def carries(self) -> bool:
+        """Whether a gradient flows through it."""
+        known = (*self.inputs, *self._values, *self._derived, *self.outputs)  # of structs nobody looks at the fields
+        return any(isinstance(a, HostStruct) or (isinstance(a, array) and a.requires_grad) for a in known)
 
     def due(self) -> bool:
         """Whether what it depends on was written since the last run, or its kernel reads other constants, functions."""

@@ -1,6 +1,7 @@
 """Derived data: formulas, gradients back to what the user wrote, and when it is brought up to date."""
 
 import gc
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -392,6 +393,26 @@ def test_refresh_runs_what_is_due(counted):
     model["ball.radius"].fill_(0.6)
     assert counter.of(bound.refresh) == 0
     assert counter.of(model.refresh) == 2
+
+
+def test_renewing_on_a_tape_runs_what_a_gradient_flows_through(counted):
+    model, counter = counted
+    everything = len(model._derivations)
+    model.renew()
+    for path, expected in ((None, everything), ("ball.radius", 2), (None, everything)):
+        with model.gradients_of([path]) if path else nullcontext(), Tape() as tape:
+            assert counter.of(model.renew) == expected
+            assert len(tape.records) == expected
+            assert counter.of(model.renew) == expected  # the steps that follow begin with these
+    model["sheet.density"].assign([0.8])
+    weighed = sum(s.weights is not None for s in model.constraint_sets.values())
+    with model.gradients_of(["ball.radius"]), Tape() as tape:
+        assert counter.of(model.renew) == 2 + 2 + weighed  # and what is due
+        assert len(tape.records) == 2
+    model.particle_inv_mass.zero_()
+    with model.gradients_of(["ball.radius"]), Tape():
+        assert counter.of(model.renew) == everything  # somebody has written there
+    assert model.particle_inv_mass.numpy().any()
 
 
 def test_renewing_runs_all_where_others_have_written_to_derived_data(counted):

@@ -259,7 +259,8 @@ class LaneMemory(LaneWriter):
     def update_rows(self, op: Op, values: Sequence[Value]) -> None:
         """Adds to elements at scattered places: what is added is transposed, what it is added to stays in rows.
 
-        Three numbers beside a fourth of their element are moved as four: adding -0 changes no number.
+        Three numbers beside a fourth of their element are moved as four: adding -0 changes no number.  Subtracting it
+        changes one, -0, to 0; but what is subtracted here and added there, as forces are, is transposed once then.
         """
         places, element = self.places(op), element_leaves(op.operands[0])
         runs: list[tuple[str, Scalar, int, int, list[str]]] = []
@@ -269,7 +270,7 @@ class LaneMemory(LaneWriter):
             behind = op.leaves[first] + 3
             if count == 3 and behind < len(element) and element[behind].scalar is kind:
                 if element[behind].offset == offset + 3 * kind.size:
-                    added.append(f"splat ({t} {literal(-0.0 if how == 'add' else 0.0, kind)})")
+                    added.append(f"splat ({t} {literal(-0.0, kind)})")
             count, rows = len(added), self.rows_of(t, added)
             beside = count == 4 and runs and runs[-1][:4] == (how, kind, 4, offset - 4 * kind.size)
             if beside and 8 * kind.size <= _WIDEST:

@@ -14,6 +14,9 @@ from sim.core.lang.types import Scalar, int32
 
 ALL = range(LANES)
 
+_NOT_ALIKE = ("load ", "call ", "phi ")
+"""What instructions begin with that may give something else when they are there again."""
+
 
 @dataclass(frozen=True)
 class Uniform:
@@ -54,6 +57,18 @@ class LaneWriter(ElementaryWriter):
         self.values: dict[Value, Lane] = {}
         self.as_vector: dict[tuple[str, Lane], str] = {}
         self.as_split: dict[tuple[str, Lane], tuple[str, ...]] = {}
+        self.at_hand: dict[str, str] = {}
+        """The values that there are, by what makes them."""
+
+    def let(self, right: str) -> str:
+        """A value with this right-hand side: the same again where there is one.  LLVM would find these too, but only
+        after it has changed some of them: a division whose negative is asked for becomes another division."""
+        if right.startswith(_NOT_ALIKE):
+            return super().let(right)
+        known = self.at_hand.get(right)
+        if known is None:
+            known = self.at_hand[right] = super().let(right)
+        return known
 
     def of(self, value: Value) -> Lane:
         return self.values[value]

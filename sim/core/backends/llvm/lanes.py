@@ -116,11 +116,11 @@ class LaneEmitter(LaneMemory):
         before = self.here
         self.put(f"br i1 {some}, label %{side}, label %{after}")
         self.start(side)
-        known = self.as_vector.copy(), self.as_split.copy(), self.rows.copy()
+        known = self.as_vector.copy(), self.as_split.copy(), self.rows.copy(), self.at_hand.copy()
         self.block(region)
         inside = {v for op in region.ops for v in op.results}
         made = {v: self.vector(v) for v in region.yields if v in inside}
-        self.as_vector, self.as_split, self.rows = known  # what was made in there is not there after
+        self.as_vector, self.as_split, self.rows, self.at_hand = known  # what was made in there is not there after
         end = self.here
         self.put(f"br label %{after}")
         self.start(after)

@@ -308,6 +308,39 @@ def test_sums_at_elements_of_any_length(size, real):
     np.testing.assert_array_equal(out.numpy(), expected)
 
 
+@pytest.mark.parametrize("real", [float32, float64])
+@pytest.mark.parametrize("size", [4, 8])
+def test_what_is_added_here_and_subtracted_there(size, real):
+    """Threes of numbers, each beside a fourth that stays what it is."""
+    kind, vec = sim.types.vector(size, real), sim.types.vector(3, real)
+
+    @sim.kernel
+    def share(at: sim.array2d[int], x: sim.array[vec], out: sim.array[kind]):
+        i = sim.tid()
+        v = x[at[i, 1]]
+        if size == 4:
+            out[at[i, 0]] += kind(-v[0], -v[1], -v[2], 0.0)
+            out[at[i, 1]] += kind(v[0], v[1], v[2], 0.0)
+        else:
+            out[at[i, 0]] += kind(-v[0], -v[1], -v[2], 0.0, -v[0], -v[1], -v[2], 0.0)
+            out[at[i, 1]] += kind(v[0], v[1], v[2], 0.0, v[0], v[1], v[2], 0.0)
+
+    share.exclusive = frozenset(("out",))
+    rng = np.random.default_rng(SEED)
+    at, x = rng.permutation(38).astype(np.int32).reshape(19, 2), rng.normal(size=(38, 3)).astype(real.np)
+    before = rng.normal(size=(38, size)).astype(real.np)
+    before[::3, 3::4], before[1::3, 3::4] = np.inf, -0.0
+    out = sim.array(before, dtype=kind)
+    given = [sim.array(at), sim.array(x, dtype=vec), out]
+    assert "fsub" in Emitter(bind(share, (19,), given, 3, None).spec.func).text("f")
+    sim.launch(share, 19, given)
+    moved = np.tile(np.pad(x[at[:, 1]], ((0, 0), (0, 1))), size // 4)
+    expected = before.copy()
+    expected[at[:, 0]] -= moved
+    expected[at[:, 1]] += moved
+    np.testing.assert_array_equal(out.numpy(), expected)
+
+
 def test_a_launch_of_few_threads_has_code_of_its_own_with_the_same_bits():
     """Without a body for eight threads and without vectors, which take most of the time to compile."""
     points, x, w, out = (sim.array(a, dtype=t) for a, t in inputs(20))

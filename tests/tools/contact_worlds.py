@@ -1,4 +1,4 @@
-"""Small worlds with contacts, for the tests of this folder."""
+"""Small worlds with contacts, for tests of contacts and of what joints hold."""
 
 from __future__ import annotations
 
