@@ -152,6 +152,11 @@ class Constraint:
     anticipates: ClassVar[bool] = False
     """Does the evolution law also take, after the points, where their velocities bring them in the step?"""
 
+    @property
+    def of_joint(self) -> bool:
+        """Is it part of a joint of bodies?"""
+        return self.added_by.startswith("add_joint")
+
     def factor(self, kind: str) -> Callable[[Factor], Factor]:
         """Decorator: how a material compliance becomes the compliance of one element on objects of this kind."""
 

@@ -271,10 +271,9 @@ class SolverXPBD(Solver, key="xpbd"):
                 back = iteration % 2 == 1 and self.model.body_count > 0
                 for batch, rows in swept(launches, back):
                     self._project(batch, rows, iteration + before * (batch in self.held.batches), s)
-                for again in range(
-                    1, ceil(self.held.sweeps / self.iterations)
-                ):  # what contacts push joints pull at, and the other way round
-                    for batch, rows in swept(self.held.coupled(launches), back == (again % 2 == 0)):
+                for again in range(1, ceil(self.held.sweeps / self.iterations)):
+                    # what contacts push joints pull at, and the other way round
+                    for batch, rows in self.held.coupled(launches, back == (again % 2 == 0)):
                         self._project(batch, rows, iteration + again, s)
                 for system in self._direct:
                     system.project(s, self._bodies, self._constraint_data, iteration + before == 0)
@@ -312,7 +311,8 @@ class SolverXPBD(Solver, key="xpbd"):
         touching = [t.batch for t in self.friction.touching.values()]
         launches = [(batch, rows) for batch in touching for rows in self.friction.rows_of(batch)]
         self.friction.turn_to(s.after, s.dt)
-        for iteration in range(max(self.iterations * self.friction.sweeps, self.held.sweeps)):
+        self.held.begin_velocities(s)
+        for iteration in range(max(self.iterations * self.friction.sweeps, self.held.velocity_sweeps)):
             back = iteration % 2 == 1
             for batch, rows in swept(launches, back):
                 disjoint = rows.disjoint and rows.count >= WIDE

@@ -8,16 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from sim.constraints.contact.impulses.held import make_gains, make_velocity_kernels
+from sim.constraints.contact.impulses.held import (
+    HeldKernels,
+    HeldLayout,
+    held_row_struct,
+    make_gains,
+    make_velocity_kernels,
+)
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import value_type
 from sim.core.lang.types import vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import copy, zeros
-from sim.core.runtime.launch.kernel import Kernel
 from sim.core.runtime.launch.launch import launch
 from sim.model.model import Model
 from sim.solvers.base import Substep
@@ -25,14 +31,24 @@ from sim.solvers.batch import ConstraintBatch, Launches, swept
 from sim.solvers.bodies import BodyStep
 
 COUPLED = 8
-"""Sweeps over contacts and what is rigid on the same movers, over positions and over velocities, at least: with a bob
-on a rod that meets a wall at 60 degrees to its way each leaves a quarter of what is left to do."""
+"""Sweeps over contacts and what is rigid on the same movers, over positions, at least: with a bob on a rod that meets
+a wall at 60 degrees to its way each leaves a quarter of what is left to do."""
+
+COUPLED_VELOCITIES = 32
+"""The same over velocities: with a door at its stop each leaves four fifths."""
+
+LIMITED = 7
+"""Sweeps over joints with limits for one over positions of contacts."""
+
+MEETINGS = (0, 1, 2, 4, 8, 16)
+"""The sweeps over velocities before which the rows of what is held are found: where they are at the time of impact,
+which is known the better the less there is left to do."""
 
 
 def rigid_batches(batches: Sequence[ConstraintBatch]) -> list[ConstraintBatch]:
     """Constraints without compliance that hold what contacts with friction or restitution may touch.
 
-    One-sided ones and drives are not among them, nor what has a largest force.
+    Limits of joints are among them; drives and what has a largest force are not.
     """
     touched: list[set[int]] = [set(), set()]
     for batch in batches:
@@ -42,7 +58,14 @@ def rigid_batches(batches: Sequence[ConstraintBatch]) -> list[ConstraintBatch]:
     held = []
     for batch in batches:
         c, made = batch.set.constraint, batch.set
-        if made.surface or c.unilateral or c.driven or c.limited or not any(c.elastic) or not made.count:
+        if (
+            made.surface
+            or (c.unilateral and not c.of_joint)
+            or c.driven
+            or c.limited
+            or not any(c.elastic)
+            or not made.count
+        ):
             continue
         soft = np.asarray(made.compliance.numpy()).reshape(made.count, -1)[
             :, [r for r in range(c.rows) if c.elastic[r]]
@@ -61,12 +84,14 @@ def _movers(batch: ConstraintBatch) -> tuple[set[int], set[int]]:
 
 @dataclass(eq=False)
 class _Held:
-    """A batch, and what a step keeps of it: dC/dt of its rows, and their impulses on velocities, and on `gains`."""
+    """A batch, and what a step keeps of it: dC/dt of its rows, their impulses on velocities, and on `gains`, and the
+    rows themselves, a struct of arrays."""
 
     batch: ConstraintBatch
     rate: array
     impulse: array
     gained: array
+    rows: Any
 
 
 @dataclass(eq=False)
@@ -82,29 +107,55 @@ class HeldVelocities:
         model = self.model
         grad, device, vec3, spatial = model.requires_grad, model.device, vector(3, model.dtype), vector(6, model.dtype)
         self._held = [
-            _Held(batch, *(zeros(batch.set.count, kind, device, grad) for _ in range(3)))
+            _Held(batch, rate, impulse, gained, self._rows(batch))
             for batch in self.batches
             for kind in [value_type(batch.set.constraint, model.dtype)]
+            for rate, impulse, gained in [[zeros(batch.set.count, kind, device, grad) for _ in range(3)]]
         ]
         n, bodies = (model.particle_count, model.body_count) if self._held else (0, 0)
         self._dx, self._turn = (zeros(bodies, a.dtype, device, grad) for a in (self.bodies.dx, self.bodies.turn))
         self._particle = zeros(n, particle_layout(model.dtype).type(model.dtype), device, grad)
         self.gains, self.body_gains = zeros(n, vec3, device, grad), zeros(bodies, spatial, device, grad)
 
+    def _rows(self, batch: ConstraintBatch) -> Any:
+        made, model = batch.set, self.model
+        rows, (vectors, numbers) = held_row_struct(model.dtype)(), HeldLayout(made.constraint, made.slots).shape
+        real, device, grad = model.dtype, model.device, model.requires_grad
+        rows.vectors = zeros((made.count, vectors), vector(3, real), device, grad)
+        rows.numbers = zeros((made.count, numbers), real, device, grad)
+        return rows
+
     @property
     def scratch(self) -> list[array]:
         """Arrays that every step writes before it reads them."""
         own = [self._dx, self._turn, self._particle, self.gains, self.body_gains]
-        return own + [a for held in self._held for a in (held.rate, held.impulse, held.gained)]
+        return own + [a for held in self._held for a in self._kept(held)]
+
+    @staticmethod
+    def _kept(held: _Held) -> list[array]:
+        return [held.rate, held.impulse, held.gained, held.rows.vectors, held.rows.numbers]
 
     @property
     def sweeps(self) -> int:
-        """How many a step needs at least, 0 where nothing is coupled."""
+        """How many over positions a step needs at least, 0 where nothing is coupled."""
         return COUPLED if self._held else 0
 
-    def coupled(self, launches: Launches) -> Launches:
-        """Those of contacts, and of what is rigid beside them."""
-        return [(batch, rows) for batch, rows in launches if batch.set.surface or batch in self.batches]
+    @property
+    def velocity_sweeps(self) -> int:
+        """The same over velocities."""
+        return COUPLED_VELOCITIES if self._held else 0
+
+    def coupled(self, launches: Launches, back: bool) -> Launches:
+        """One sweep over contacts and what is rigid beside them, and `inner` ones over the latter, there and back."""
+        out = swept([(batch, rows) for batch, rows in launches if batch.set.surface or batch in self.batches], back)
+        alone = [(batch, rows) for batch, rows in launches if batch in self.batches]
+        return [*out, *(one for again in range(self.inner) for one in swept(alone, back == (again % 2 == 1)))]
+
+    @property
+    def inner(self) -> int:
+        """Sweeps over joints for one over contacts, which cost more; a limit and the joint that it is of push each
+        other: with a door each leaves four fifths."""
+        return LIMITED if any(batch.set.constraint.unilateral for batch in self.batches) else 1
 
     def keep_predicted(self, s: Substep) -> None:
         """Things are where they would come without contacts, and so are the rates of what holds them; `gains`: what
@@ -120,20 +171,17 @@ class HeldVelocities:
             given = [bodies.start, bodies.momentum, s.before.body_qd, s.dt, *bodies.moving]
             launch(body_gains, model.body_count, given, [self.body_gains])
         for held in self._held:
-            data = [held.batch.set.points, held.batch.placing, held.batch.parameters_in(s.after), s.reference]
-            moved = [bodies.start, bodies.momentum, s.dt, s.particle, *bodies.moving]
-            launch(self._kernels(held)[0], held.batch.set.count, [*data, *moved], [held.rate, held.impulse])
-            held.gained.zero_()
+            made = held.batch.set
+            data = [made.points, held.batch.placing, held.batch.parameters_in(s.after), made.compliance]
+            moved = [model.particle_inv_mass, bodies.start, s.dt, s.particle, bodies.dx, bodies.turn]
+            launch(self._kernels(held).foresee, made.count, [*data, *moved], [held.gained, held.rows])
         for done in range(COUPLED // 2):  # what they are for is of the order of a step
             for held in self._there_and_back(done):
-                made = held.batch.set
-                data = [made.points, held.batch.placing, held.batch.parameters_in(s.after), made.compliance]
-                at = [model.particle_inv_mass, bodies.start, s.dt, s.particle, bodies.dx, bodies.turn]
                 for _, rows in swept([(held.batch, rows) for rows in held.batch.colors], done % 2 == 1):
-                    moved = [self.gains, self.body_gains, held.gained]
-                    launch(self._kernels(held)[1], rows.count, [rows.begin, *data, *at], moved)
+                    given = [rows.begin, held.batch.set.points, held.rows, held.batch.multiplier, 0.0]
+                    launch(self._kernels(held).hold, rows.count, given, [self.gains, self.body_gains, held.gained])
 
-    def _kernels(self, held: _Held) -> tuple[Kernel, Kernel, Kernel]:
+    def _kernels(self, held: _Held) -> HeldKernels:
         """Impulses on positions, 1 - s of an impact at s, act along rows at the start of a step (`direction`), the rest
         along those that it would end with: together along those at s."""
         made = held.batch.set
@@ -142,14 +190,26 @@ class HeldVelocities:
     def _there_and_back(self, done: int) -> list[_Held]:
         return self._held[::-1] if done % 2 == 1 else self._held
 
+    def begin_velocities(self, s: Substep) -> None:
+        """Velocities are those after the step from now on, and so are rates: of what rests they stay."""
+        for held in self._held:
+            given = [held.batch.set.points, held.rows, s.after.particle_qd, s.after.body_qd]
+            launch(self._kernels(held).rates, held.batch.set.count, given, [held.rate, held.impulse])
+
     def sweep(self, s: Substep, done: int) -> None:
-        """One over the velocities of all of them, after so many."""
+        """One over the velocities of all of them there and back, after so many: they have more to tell each other than
+        contacts do."""
         model, bodies = self.model, self.bodies
-        for held in self._there_and_back(done):
+        velocities = [s.after.particle_qd, s.after.body_qd]
+        for held in self._held if done in MEETINGS else []:
             made = held.batch.set
             data = [made.points, held.batch.placing, held.batch.parameters_in(s.after), made.compliance]
             masses = [model.particle_inv_mass, s.reference, bodies.start, model.gravity, s.dt]
             at = [s.particle, bodies.dx, bodies.turn, self._particle, self._dx, self._turn, held.rate]
-            moved = [s.after.particle_qd, s.after.body_qd, held.impulse]
-            for _, rows in swept([(held.batch, rows) for rows in held.batch.colors], done % 2 == 1):
-                launch(self._kernels(held)[2], rows.count, [rows.begin, *data, *masses, *at], moved)
+            launch(self._kernels(held).meet, made.count, [*data, *masses, *at, *velocities], [held.rows])
+        for again in range(done, done + 2):
+            for held in self._there_and_back(again):
+                made, hold = held.batch.set, self._kernels(held).hold
+                for _, rows in swept([(held.batch, rows) for rows in held.batch.colors], again % 2 == 1):
+                    given = [rows.begin, made.points, held.rows, held.batch.multiplier, 1.0 / s.dt]
+                    launch(hold, rows.count, given, [*velocities, held.impulse])

@@ -12,6 +12,8 @@ lets go of alpha / h^2 of a unit impulse, as in a step: what is soft is rigid to
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
 # mypy: ignore-errors
 
+from dataclasses import dataclass
+
 from sim.constraints.base import Constraint
 from sim.constraints.contact.impact import LATEST, resting_speed
 from sim.constraints.particles import particle_layout
@@ -26,7 +28,7 @@ from sim.core.lang.frontend.function import func
 from sim.core.lang.library.quaternion import quat_inverse
 from sim.core.lang.library.vector import dot
 from sim.core.lang.memoize import memoize
-from sim.core.lang.types import Scalar, matrix, quaternion, vector
+from sim.core.lang.types import Scalar, Struct, array_type, matrix, quaternion, vector
 from sim.core.runtime.arrays.array import array, array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 
@@ -73,31 +75,80 @@ def spin_of(b, turn, bodies, momentum, impulse, dt):
 
 
 @memoize
-def make_velocity_kernels(c: Constraint, slots: Slots, real: Scalar, predicted: bool) -> tuple[Kernel, Kernel, Kernel]:
-    """Of constraints, all or from `start` on:
+def held_row_struct(real: Scalar) -> Struct:
+    """Of each constraint: vectors (n, 2 m q), numbers (n, m m + 2 m), for m elastic rows and q translations and spins.
 
-    rates: dC/dt of their elastic rows in the step so far
-    keep:  one sweep that takes it from velocities, or what a step adds to them
-    hold:  one sweep over velocities after impacts at s, which gives it back to them
+    vectors: the gradients G of the rows, then what a unit impulse of each moves, W D^T; numbers: (G W D^T)^-1 with
+    the compliance in it, the rates that are wanted, and alpha / h^2.
+    """
+    kinds = {"vectors": array_type(vector(3, real), 2), "numbers": array_type(real, 2)}
+    return Struct("held_rows", kinds)
 
-    both by impulses, [N s] or [N m s], of each row so far.  predicted: they act along the rows that the step would have
-    ended with, without contacts, or else along those that it has ended with.
+
+@dataclass(frozen=True)
+class HeldLayout:
+    """How many vectors and numbers the rows of a constraint take."""
+
+    c: Constraint
+    slots: Slots
+
+    @property
+    def active(self) -> tuple[int, ...]:
+        """The rows that hold something."""
+        return tuple(r for r in range(self.c.rows) if self.c.elastic[r])
+
+    @property
+    def movers(self) -> int:
+        """Translations of particles and bodies, and spins."""
+        return len(self.slots.particles) + 2 * len(self.slots.bodies)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of one constraint."""
+        m = len(self.active)
+        return 2 * m * self.movers, m * m + 2 * m
+
+
+@dataclass(frozen=True)
+class HeldKernels:
+    """Of constraints:
+
+    foresee: their rows where a step would end without contacts, with which `gains` are kept from them
+    rates:   dC/dt of these rows as the step ends, before impulses
+    meet:    their rows at the time s of the impacts that have changed velocities so far
+    hold:    from `start` on, one sweep over velocities, or `gains`, that gives rows the rates that they had, by
+             impulses, [N s] or [N m s], of each so far
+    """
+
+    foresee: Kernel
+    rates: Kernel
+    meet: Kernel
+    hold: Kernel
+
+
+@memoize
+def make_velocity_kernels(c: Constraint, slots: Slots, real: Scalar, predicted: bool) -> HeldKernels:
+    """predicted: impulses act along the rows that the step would have ended with, without contacts, or else along
+    those that it has ended with.
 
     Where velocities have changed by Dv, and what moves by (1 - s) h Dv, s is known.  The rows at s have no rate then.
     """
     vec3, spatial, quat = vector(3, real), vector(6, real), quaternion(real)
-    Data, SlotData, Bodies, value = (
+    Data, SlotData, Bodies, value, Rows = (
         parameter_struct(c, real),
         slot_struct(c, slots, real),
         body_struct(real),
         value_type(c, real),
+        held_row_struct(real),
     )
-    layout, active = particle_layout(real), tuple(r for r in range(c.rows) if c.elastic[r])
+    layout, own = particle_layout(real), HeldLayout(c, slots)
     particle_type, position, displacement = layout.type(real), layout.position, layout.displacement
-    m, single, n_particles, n_bodies = len(active), c.rows == 1, len(slots.particles), len(slots.bodies)
+    active, q, n_particles, n_bodies = own.active, own.movers, len(slots.particles), len(slots.bodies)
+    m, single, one_sided = len(active), c.rows == 1, c.unilateral  # what is one-sided has one row
     square, column = matrix((m, m), real), vector(m, real)
     rows_at, movers, masses_at = rows_of(c, slots, real), movers_of(slots), masses_of(slots)
     velocities, (_, response, product) = velocities_of(slots), row_functions(slots)
+    owners = tuple(bodies[0] for bodies in slots.bodies)
 
     @func
     def rows_there(k, x, poses, placing, data):
@@ -105,76 +156,37 @@ def make_velocity_kernels(c: Constraint, slots: Slots, real: Scalar, predicted: 
         return [every[active[i]] for i in static(range(m))]
 
     @func
-    def answer(G, D, masses, inertias, velocity, wanted, p, compliance, dt):
-        """Impulses that give rows G rates, along D; and what a unit impulse of each moves."""
+    def store(k, rows, G, D, masses, inertias, compliance, wanted, dt):
+        """The rows G along D, with the rates that are wanted."""
         M = [response(D[i], masses, inertias) for i in static(range(m))]
-        A, b, dp = square(), column(), column()
+        A = square()
         for i in static(range(m)):
+            for j in static(range(q)):
+                rows.vectors[k, i * q + j] = G[i][j]
+                rows.vectors[k, (m + i) * q + j] = M[i][j]
             for j in static(range(m)):
                 A[i, j] = product(G[i], M[j])
             alpha = (compliance if single else compliance[active[i]]) / (dt * dt)
             A[i, i] += alpha
-            b[i] = (wanted if single else wanted[active[i]]) - product(G[i], velocity)
-            b[i] -= alpha * (p if single else p[active[i]])
+            rows.numbers[k, m * m + i] = wanted if single else wanted[active[i]]
+            rows.numbers[k, m * m + m + i] = alpha
+        moves = sum(masses) > 0.0
         if m == 1:
-            if A[0, 0] > 0.0:
-                dp[0] = b[0] / A[0, 0]
-        elif sum(masses) > 0.0:
-            dp = solve(A, b)
-        return dp, M
-
-    @func
-    def push(k, p_k, b_k, dp, M, v, body_qd, impulse):
-        for i in static(range(n_particles)):
-            v[p_k[i]] += sum([dp[r] * M[r][i] for r in static(range(m))])
-        for g in static(range(n_bodies)):
-            d = sum([dp[r] * M[r][n_particles + 2 * g] for r in static(range(m))])
-            t = sum([dp[r] * M[r][n_particles + 2 * g + 1] for r in static(range(m))])
-            body_qd[b_k[g]] += spatial(d[0], d[1], d[2], t[0], t[1], t[2])
-        p = impulse[k]
-        if single:
-            p += dp[0]
-        else:
+            moves = A[0, 0] > 0.0
+        for j in static(range(m)):
+            inverse = column()
+            if moves:
+                if m == 1:
+                    inverse[0] = 1.0 / A[0, 0]
+                else:
+                    unit = column()
+                    unit[j] = 1.0
+                    inverse = solve(A, unit)
             for i in static(range(m)):
-                p[active[i]] += dp[i]
-        impulse[k] = p
+                rows.numbers[k, i * m + j] = inverse[i]
 
-    @kernel(name=f"rates_{c.name}_{slots.kinds}")
-    def rates(
-        points: array2d[int],
-        placing: SlotData,
-        data: Data,
-        x_ref: array[vec3],
-        bodies: Bodies,
-        momentum: array[vec3],
-        dt: real,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[quat],
-        turning: array[vec3],
-        rate: array[value],
-        impulse: array[value],
-    ):
-        k = tid()
-        p_k, b_k, of_p, _, _, _, poses = movers(k, points, bodies, particle, dx, turn)
-        G = rows_there(k, [position(of_p[p]) for p in static(range(n_particles))], poses, placing, data)
-        velocity = [displacement(of_p[p], x_ref[p_k[p]]) / dt for p in static(range(n_particles))] + [
-            dx[b_k[i // 2]] / dt
-            if i % 2 == 0
-            else spin_of(b_k[i // 2], turn[b_k[i // 2]], bodies, momentum, turning, dt)
-            for i in static(range(2 * n_bodies))
-        ]
-        found = value()
-        if single:
-            found = product(G[0], velocity)
-        else:
-            for i in static(range(m)):
-                found[active[i]] = product(G[i], velocity)
-        rate[k], impulse[k] = found, value()
-
-    @kernel(name=f"keep_{c.name}_{slots.kinds}")
-    def keep(
-        start: int,
+    @kernel(name=f"foresee_{c.name}_{slots.kinds}")
+    def foresee(
         points: array2d[int],
         placing: SlotData,
         data: Data,
@@ -185,17 +197,38 @@ def make_velocity_kernels(c: Constraint, slots: Slots, real: Scalar, predicted: 
         particle: array[particle_type],
         dx: array[vec3],
         turn: array[quat],
-        v: array[vec3],
-        body_qd: array[spatial],
-        impulse: array[value],
+        gained: array[value],
+        rows: Rows,
     ):
-        k = start + tid()
+        k = tid()
         p_k, b_k, of_p, _, _, _, poses = movers(k, points, bodies, particle, dx, turn)
         G = rows_there(k, [position(of_p[p]) for p in static(range(n_particles))], poses, placing, data)
         masses, inertias = masses_at(p_k, b_k, poses, w, bodies)
-        velocity = velocities(p_k, b_k, v, body_qd)
-        dp, M = answer(G, G, masses, inertias, velocity, value(), impulse[k], compliance[k], dt)
-        push(k, p_k, b_k, dp, M, v, body_qd, impulse)
+        store(k, rows, G, G, masses, inertias, compliance[k], value(), dt)
+        gained[k] = value()
+
+    @func
+    def rates_of(k, rows, velocity):
+        return [product([rows.vectors[k, i * q + j] for j in static(range(q))], velocity) for i in static(range(m))]
+
+    @kernel(name=f"rates_{c.name}_{slots.kinds}")
+    def rates(
+        points: array2d[int],
+        rows: Rows,
+        v: array[vec3],
+        body_qd: array[spatial],
+        rate: array[value],
+        impulse: array[value],
+    ):
+        k = tid()
+        p_k, b_k = [points[k, j] for j in static(slots.particles)], [points[k, j] for j in static(owners)]
+        rates, found = rates_of(k, rows, velocities(p_k, b_k, v, body_qd)), value()
+        if single:
+            found = rates[0]
+        else:
+            for i in static(range(m)):
+                found[active[i]] = rates[i]
+        rate[k], impulse[k] = found, value()
 
     @func
     def weighed(mass, way, change):
@@ -212,11 +245,11 @@ def make_velocity_kernels(c: Constraint, slots: Slots, real: Scalar, predicted: 
         along, square, light, moving = 0.0 * dt, 0.0 * dt, 0.0 * dt, 0.0 * dt
         for i in static(range(n_particles + n_bodies)):
             light += masses[i]
-        for i in static(range(n_particles + 2 * n_bodies)):
+        for i in static(range(q)):
             mass = masses[i] if i < n_particles else masses[n_particles + (i - n_particles) // 2]
             if i >= n_particles and (i - n_particles) % 2 == 1:
-                own = inertias[(i - n_particles) // 2]
-                mass = (own[0, 0] + own[1, 1] + own[2, 2]) / 3.0
+                inertia = inertias[(i - n_particles) // 2]
+                mass = (inertia[0, 0] + inertia[1, 1] + inertia[2, 2]) / 3.0
             one, two = weighed(mass, ways[i], changes[i])
             _, three = weighed(mass, ways[i], come[i])
             along, square, moving = along + one, square + two, moving + three
@@ -231,9 +264,8 @@ def make_velocity_kernels(c: Constraint, slots: Slots, real: Scalar, predicted: 
                 share = (speed - resting) / resting
         return left, share
 
-    @kernel(name=f"hold_{c.name}_{slots.kinds}")
-    def hold(
-        start: int,
+    @kernel(name=f"meet_{c.name}_{slots.kinds}")
+    def meet(
         points: array2d[int],
         placing: SlotData,
         data: Data,
@@ -252,9 +284,9 @@ def make_velocity_kernels(c: Constraint, slots: Slots, real: Scalar, predicted: 
         rate: array[value],
         v: array[vec3],
         body_qd: array[spatial],
-        impulse: array[value],
+        rows: Rows,
     ):
-        k = start + tid()
+        k = tid()
         p_k, b_k, of_p, begun, moved, turns, poses = movers(k, points, bodies, particle, dx, turn)
         _, _, then_p, _, moved_p, turns_p, poses_p = movers(k, points, bodies, particle_p, dx_p, turn_p)
         x = [position(of_p[p]) for p in static(range(n_particles))]
@@ -268,7 +300,7 @@ def make_velocity_kernels(c: Constraint, slots: Slots, real: Scalar, predicted: 
             moved[i // 2] - moved_p[i // 2] if i % 2 == 0 else logarithm(turns[i // 2] * quat_inverse(turns_p[i // 2]))
             for i in static(range(2 * n_bodies))
         ]
-        changes = [velocity[i] - come[i] / dt for i in static(range(n_particles + 2 * n_bodies))]
+        changes = [velocity[i] - come[i] / dt for i in static(range(q))]
         left, share = since_impact(ways, changes, come, masses, inertias, gravity[0], dt)
         back = share * left
         G = rows_there(
@@ -286,9 +318,56 @@ def make_velocity_kernels(c: Constraint, slots: Slots, real: Scalar, predicted: 
         )
         D = rows_there(k, x_p if predicted else x, poses_p if predicted else poses, placing, data)
         wanted = (1.0 - share) * rate[k]
-        dp, M = answer(G, D, masses, inertias, velocity, wanted, impulse[k], compliance[k], dt)
-        push(k, p_k, b_k, dp, M, v, body_qd, impulse)
+        if static(one_sided):  # what has come to a rigid stop is at rest there
+            if compliance[k] == 0.0:
+                wanted = real(0.0)
+        store(k, rows, G, D, masses, inertias, compliance[k], wanted, dt)
 
-    for made in (rates, keep, hold):
+    @func
+    def pushes(multiplier):
+        """Has it pushed in the step?  What is one-sided and open answers nothing."""
+        if static(one_sided):
+            return multiplier > 0.0
+        return True
+
+    @kernel(name=f"hold_{c.name}_{slots.kinds}")
+    def hold(
+        start: int,
+        points: array2d[int],
+        rows: Rows,
+        multiplier: array[value],
+        earlier: real,
+        v: array[vec3],
+        body_qd: array[spatial],
+        impulse: array[value],
+    ):
+        k = start + tid()
+        if pushes(multiplier[k]):
+            p_k, b_k = [points[k, j] for j in static(slots.particles)], [points[k, j] for j in static(owners)]
+            velocity, p, b, dp = velocities(p_k, b_k, v, body_qd), impulse[k], column(), column()
+            rates = rates_of(k, rows, velocity)
+            for i in static(range(m)):
+                b[i] = rows.numbers[k, m * m + i] - rates[i]
+                b[i] -= rows.numbers[k, m * m + m + i] * (p if single else p[active[i]])
+            for i in static(range(m)):
+                for j in static(range(m)):
+                    dp[i] += rows.numbers[k, i * m + j] * b[j]
+            if static(one_sided):  # never pulls, in all of the step
+                dp[0] = max(dp[0], -earlier * multiplier[k] - p)
+            for i in static(range(n_particles)):
+                v[p_k[i]] += sum([dp[r] * rows.vectors[k, (m + r) * q + i] for r in static(range(m))])
+            for g in static(range(n_bodies)):
+                at = n_particles + 2 * g
+                d = sum([dp[r] * rows.vectors[k, (m + r) * q + at] for r in static(range(m))])
+                t = sum([dp[r] * rows.vectors[k, (m + r) * q + at + 1] for r in static(range(m))])
+                body_qd[b_k[g]] += spatial(d[0], d[1], d[2], t[0], t[1], t[2])
+            if single:
+                p += dp[0]
+            else:
+                for i in static(range(m)):
+                    p[active[i]] += dp[i]
+            impulse[k] = p
+
+    for made in (foresee, rates, meet, hold):
         made.race_free = True  # the constraints of a launch share what is held only, which does not move
-    return rates, keep, hold
+    return HeldKernels(foresee, rates, meet, hold)
