@@ -26,6 +26,7 @@ from sim.constraints.contact.shapes import contact_rim as contact_rim
 from sim.constraints.contact.shapes import contact_sphere as contact_sphere
 from sim.constraints.contact.solids.facets import contact_ball_triangle as contact_ball_triangle
 from sim.constraints.contact.solids.facets import contact_capsule_edge as contact_capsule_edge
+from sim.constraints.contact.solids.mesh_edges import contact_mesh_edges as contact_mesh_edges
 from sim.constraints.contact.solids.meshes import contact_mesh as contact_mesh
 from sim.constraints.contact.solids.rims import contact_rim_edge as contact_rim_edge
 from sim.constraints.contact.solids.rims import contact_rim_face as contact_rim_face

@@ -110,8 +110,12 @@ MODEL_FIELDS: tuple[Field, ...] = (
     Field("shape_triangles", ("shapes", 2), "int", "",
           "rows of `mesh_triangles`: the first of a mesh, and behind its last"),
     Field("shape_corners", ("shapes", 2), "vec3", "m", "of the box around a mesh, before it is scaled", True),
+    Field("shape_hinges", ("shapes", 2), "int", "", "the same rows of `mesh_hinges`"),
     Field("mesh_vertices", ("mesh vertices",), "vec3", "m", "of all meshes, before they are scaled", True),
     Field("mesh_triangles", ("mesh triangles", 3), "int", "", "vertices of the triangles of all meshes"),
+    Field("mesh_hinges", ("mesh hinges", 4), "int", "",
+          "vertices of the edges of all meshes that look outward: both ends, third corners of the triangles left and "
+          "right"),
     Field("tri_indices", ("triangles", 3), "int", "", "points of the triangles"),
     Field("tri_air_normal", ("triangles",), "real", "", "drag coefficient across; derived from `<label>.air.normal`"),
     Field("tri_air_tangential", ("triangles",), "real", "", "along the triangle; from `<label>.air.tangential`"),

@@ -28,6 +28,7 @@ from sim.constraints.contact.impulses.rows import RowLayout, row_struct
 from sim.constraints.contact.projection import make_contact_projection
 from sim.constraints.contact.resting import make_contact_end, make_contact_start, make_slid
 from sim.constraints.contact.solids.facets import FACETS, make_side_choice
+from sim.constraints.contact.solids.mesh_edges import contact_mesh_edges, make_mesh_edge_choice
 from sim.constraints.contact.solids.meshes import contact_mesh, make_mesh_choice
 from sim.constraints.contact.solids.rim_choice import make_rim_choice
 from sim.constraints.contact.solids.rims import RIM_CONTACTS
@@ -49,6 +50,7 @@ CHOSEN = {
     contact_corner: ("face",),
     contact_edges: ("edge", "other_edge"),
     contact_mesh: ("side", "a", "b", "c"),
+    contact_mesh_edges: ("side", "a", "b"),
     **RIM_CONTACTS,
     **FACETS,
 }
@@ -222,6 +224,10 @@ class FrictionStep:
                     meshes = [model.mesh_vertices, model.mesh_triangles, model.shape_triangles, model.shape_corners]
                     choice = make_mesh_choice(made.slots, model.dtype)
                     launch(choice, made.count, [*moved, reference, *meshes], [t.batch.parameters])
+                elif made.constraint is contact_mesh_edges:
+                    ridges = [model.mesh_vertices, model.mesh_hinges, model.shape_hinges, model.shape_corners]
+                    choice = make_mesh_edge_choice(made.slots, model.dtype)
+                    launch(choice, made.count, [*moved, *ridges], [t.batch.parameters])
                 elif made.constraint in FACETS:
                     choice = make_side_choice(made.constraint, made.slots, model.dtype)
                     launch(choice, made.count, [*moved, reference], [t.batch.parameters])

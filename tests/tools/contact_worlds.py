@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 import sim
+from sim.geometry import rotation_from_quaternion
 
 G = 9.81
 CORNERS = np.array([[x, y, z] for x in (-1.0, 1.0) for y in (-1.0, 1.0) for z in (-1.0, 1.0)])
@@ -64,3 +65,15 @@ def coordinate(name: str, row: int, column: int) -> Callable[[sim.State], tuple[
         return array, weight
 
     return seed
+
+
+def integrals(state: sim.State, model: sim.Model) -> tuple[np.ndarray, float]:
+    """Momenta (6,) and kinetic energy."""
+    momenta, energy = np.zeros(6), 0.0
+    q, qd, com = state.body_q.numpy(), state.body_qd.numpy(), model.body_com.numpy()
+    for k, (m, inertia) in enumerate(zip(model.body_mass.numpy(), model.body_inertia.numpy(), strict=True)):
+        R, v, omega = rotation_from_quaternion(q[k, 3:]), qd[k, :3], qd[k, 3:]
+        spin = R @ inertia @ R.T @ omega
+        momenta += np.concatenate([m * v, np.cross(q[k, :3] + R @ com[k], m * v) + spin])
+        energy += 0.5 * (m * v @ v + omega @ spin)
+    return momenta, energy

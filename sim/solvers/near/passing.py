@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from sim.constraints.contact.solids.distances import DISTANCES, make_distance_passing
 from sim.constraints.contact.solids.facets import FACETS, make_facet_passing
+from sim.constraints.contact.solids.mesh_edges import contact_mesh_edges, make_mesh_edge_passing
 from sim.constraints.contact.solids.meshes import contact_mesh
 from sim.constraints.contact.solids.passing import WIDTHS, make_mesh_passing, make_point_passing
 from sim.core.lang.types import int32
@@ -93,7 +94,7 @@ class PointPassingCheck:
             for batch in self.batches
             if batch.set.count
             and (
-                batch.set.constraint is contact_mesh
+                batch.set.constraint in (contact_mesh, contact_mesh_edges)
                 or batch.set.constraint in FACETS
                 or batch.set.constraint in DISTANCES.values()
                 or (batch.set.constraint.name in WIDTHS and batch.set.slots.particles)
@@ -115,6 +116,7 @@ class PointPassingCheck:
         """Notes which points have come through a shape in a step that ends; before, after: places of particles."""
         model, bodies = self.model, self.bodies
         meshes = [model.mesh_vertices, model.mesh_triangles, model.shape_triangles, model.shape_corners]
+        ridges = [model.mesh_vertices, model.mesh_hinges, model.shape_hinges, model.shape_corners]
         with recording.paused():
             for index, batch in enumerate(self._checked):
                 made = batch.set
@@ -133,6 +135,10 @@ class PointPassingCheck:
                     bodies.turn,
                 ]
                 given = [*inputs, before, after, *(meshes if of_mesh else [])]
+                if made.constraint is contact_mesh_edges:
+                    find = make_mesh_edge_passing(made.slots, model.dtype)
+                    launch(find, made.count, [*given, *ridges], [self._last])
+                    continue
                 launch(make(made.constraint, made.slots, model.dtype), made.count, given, [self._last])
 
     def refuse_passed(self) -> None:
@@ -144,7 +150,7 @@ class PointPassingCheck:
                 continue
             made = batch.set
             label = next(label for label, rows in made.index_of.items() if last - 1 in rows)
-            who = "an edge" if made.constraint in FACETS else "a ball or an end"
+            who = "an edge" if made.constraint in (*FACETS, contact_mesh_edges) else "a corner, a ball or an end"
             if made.slots.particles:
                 number = int(made.points.numpy()[last - 1, made.slots.particles[0]])
                 name = next((g.name for g in self.model.groups.values() if g.start <= number < g.start + g.count), "")

@@ -6,10 +6,9 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
-from contact_worlds import CORNERS, FACES
+from contact_worlds import CORNERS, FACES, integrals
 
 import sim
-from sim.geometry import rotation_from_quaternion
 
 Config = sim.ModelBuilder.ShapeConfig
 KINDS = ("sphere", "capsule", "box", "cylinder")
@@ -45,18 +44,6 @@ def collision(kinds: tuple[str, ...], seed: int) -> sim.Model:
 
 def flown(model: sim.Model) -> sim.State:
     return sim.rollout(sim.SolverXPBD(model, iterations=2), model.state(), 60, 1 / 240).final
-
-
-def integrals(state: sim.State, model: sim.Model) -> tuple[np.ndarray, float]:
-    """Momenta (6,) and kinetic energy."""
-    momenta, energy = np.zeros(6), 0.0
-    q, qd, com = state.body_q.numpy(), state.body_qd.numpy(), model.body_com.numpy()
-    for k, (m, inertia) in enumerate(zip(model.body_mass.numpy(), model.body_inertia.numpy(), strict=True)):
-        R, v, omega = rotation_from_quaternion(q[k, 3:]), qd[k, :3], qd[k, 3:]
-        spin = R @ inertia @ R.T @ omega
-        momenta += np.concatenate([m * v, np.cross(q[k, :3] + R @ com[k], m * v) + spin])
-        energy += 0.5 * (m * v @ v + omega @ spin)
-    return momenta, energy
 
 
 def test_what_lies_across_stays_there() -> None:

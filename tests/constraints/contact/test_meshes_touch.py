@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from contact_worlds import CORNERS, FACES, coordinate, gradients
-from test_bodies_touch import integrals
+from contact_worlds import CORNERS, FACES, coordinate, gradients, integrals
 
 import sim
 

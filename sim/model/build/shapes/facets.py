@@ -17,7 +17,7 @@ from sim.geometry import quaternion_about, quaternion_product, rotated
 from sim.model.build.blocks import ConstraintBlock, FromShapes, PointBlock
 from sim.model.build.bodies import BodyBlock, SlotPlace
 from sim.model.build.shapes.blocks import ShapeBlock
-from sim.model.build.shapes.overlaps import PlacedSolid, distances_from_triangles
+from sim.model.build.shapes.overlaps import PlacedSolid, comes_through, distances_from_triangles
 from sim.model.build.shapes.pairs import CORNERS, NO_TURN, POINTS, ROUND
 from sim.model.collision.surfaces import edges_of
 from sim.model.groups import Group
@@ -108,7 +108,7 @@ def _begins_through(shape: ShapeBlock, bodies: Sequence[BodyBlock], triangles: n
         least = (1.0 - CLOSER) * (solid.radius + thickness)
         return any(distances_from_triangles(p, triangles)[0].min() < least for p in line)
     lines = solid.at + (LINES[shape.kind] * solid.size) @ solid.axes.T
-    return any(_crosses(a, b, triangles) for a, b in lines)
+    return any(len(comes_through(a, b, triangles)) for a, b in lines)
 
 
 def _size(shape: ShapeBlock) -> np.ndarray:
@@ -131,21 +131,6 @@ def _quaternion(vector: np.ndarray) -> np.ndarray:
     """Of a rotation vector (3,)."""
     angle = float(np.linalg.norm(vector))
     return np.asarray(quaternion_about(vector, angle) if angle else [0.0, 0.0, 0.0, 1.0])
-
-
-def _crosses(a: np.ndarray, b: np.ndarray, triangles: np.ndarray) -> bool:
-    """Whether a line from a to b (3,) goes through one of some triangles (n, 3, 3): T. Moeller, B. Trumbore, "Fast,
-    Minimum Storage Ray/Triangle Intersection", 1997."""
-    p, e, f = triangles[:, 0], triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0]
-    way = b - a
-    across, other = np.cross(way, f), np.cross(a - p, e)
-    det = np.einsum("ij,ij->i", e, across)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        u, v, s = (
-            np.einsum("ij,ij->i", x, y) / det
-            for x, y in ((a - p, across), (other, np.broadcast_to(way, other.shape)), (f, other))
-        )
-        return bool(((u >= 0) & (v >= 0) & (u + v <= 1) & (s > 0) & (s < 1)).any())
 
 
 class _Facets:

@@ -10,7 +10,7 @@ import numpy as np
 from sim.geometry import rotation_from_quaternion
 from sim.model.build.shapes.blocks import ShapeBlock
 from sim.model.build.shapes.contacts import meets_world
-from sim.model.build.shapes.pairs import EDGED, POINTS, RIMS, ROUND, collide
+from sim.model.build.shapes.pairs import CORNERS, EDGED, FACES, POINTS, RIMS, ROUND, collide
 from sim.model.errors import ModelError
 from sim.model.model import Model
 from sim.model.visuals import MeshForm
@@ -128,7 +128,7 @@ def check_apart(model: Model, shapes: Sequence[ShapeBlock], joined: set[tuple[in
         if not meet or "sdf" in (shapes[i].kind, shapes[j].kind):
             continue
         a, b = solids[i], solids[j]
-        depth = max(a.depth_in(b), b.depth_in(a), _crossed(a, b))
+        depth = max(a.depth_in(b), b.depth_in(a), _crossed(a, b), _pierced(a, b), _pierced(b, a))
         least = min(s.width for s in (a, b) if s.kind != "plane")
         if depth > ALLOWED * least:
             raise ModelError(
@@ -147,3 +147,38 @@ def _crossed(a: PlacedSolid, b: PlacedSolid) -> float:
     reach = np.abs(normals @ a.axes) @ a.half + np.abs(normals @ b.axes) @ b.half
     apart = np.max(np.abs(normals @ (b.at - a.at)) - reach)
     return float(max(-apart, 0.0))
+
+
+def _pierced(a: PlacedSolid, b: PlacedSolid) -> float:
+    """How deep edges of one of two solids with edges, a mesh at least among them, are in the other: at its ends, and
+    half way between where it comes through one triangle and through the next one."""
+    if "mesh" not in (a.kind, b.kind) or not {a.kind, b.kind} <= {"mesh", "box"}:
+        return 0.0
+    edges, triangles = _triangles(a), _triangles(b)
+    ends = np.concatenate([edges[:, [k, (k + 1) % 3]] for k in range(3)])
+    places = [ends[:, 0]]
+    for p, q in ends:
+        parts = np.array([0.0, *comes_through(p, q, triangles), 1.0])
+        if len(parts) > 2:
+            places.append(p + (0.5 * (parts[1:] + parts[:-1]))[:, None] * (q - p))
+    return float(np.max(-b.distance(np.concatenate(places)), initial=0.0))
+
+
+def _triangles(solid: PlacedSolid) -> np.ndarray:
+    """Those of a mesh or a box where it begins: (n, 3, 3)."""
+    own = solid.triangles if solid.kind == "mesh" else (CORNERS * solid.size)[FACES]
+    return np.asarray(solid.at + own @ solid.axes.T)
+
+
+def comes_through(a: np.ndarray, b: np.ndarray, triangles: np.ndarray) -> np.ndarray:
+    """Where a line from a to b (3,) comes through triangles (n, 3, 3), in parts of it, in order: T. Moeller, B.
+    Trumbore, "Fast, Minimum Storage Ray/Triangle Intersection", 1997."""
+    p, e, f = triangles[:, 0], triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0]
+    across, other = np.cross(b - a, f), np.cross(a - p, e)
+    det = np.einsum("ij,ij->i", e, across)
+    with np.errstate(divide="ignore", invalid="ignore"):  # of what is parallel to a line
+        u, v, s = (
+            np.einsum("ij,ij->i", x, y) / det
+            for x, y in ((a - p, across), (other, np.broadcast_to(b - a, other.shape)), (f, other))
+        )
+        return np.sort(s[(u >= 0) & (v >= 0) & (u + v <= 1) & (s > 0) & (s < 1)])

@@ -16,6 +16,7 @@ from sim.constraints.slots.pattern import Slots
 from sim.model.build.blocks import ConstraintBlock, FromShapes
 from sim.model.build.bodies import SlotPlace
 from sim.model.build.shapes.blocks import ShapeBlock
+from sim.model.build.shapes.ridges import ridges_of
 from sim.model.collision.surfaces import edges_of
 from sim.model.errors import ModelError
 
@@ -28,7 +29,12 @@ FIELDS = {
 }
 """Shapes that see a point in their own frame, and the constraints; signed distances have one each."""
 SURFACES = ("mesh", "sdf")
-"""Shapes that meet points and balls alone."""
+"""Shapes of any form, which are not looked for."""
+FACES = np.array([[0, 1, 3], [0, 3, 2], [4, 6, 7], [4, 7, 5], [0, 4, 5], [0, 5, 1],
+                  [2, 3, 7], [2, 7, 6], [0, 2, 6], [0, 6, 4], [1, 5, 7], [1, 7, 3]])  # fmt: skip
+"""The triangles of a box between its `CORNERS`."""
+MOST_EDGES = 1 << 24
+"""Pairs of edges that two shapes may have: every step looks at all of them."""
 CORNERS = np.array([[x, y, z] for x in (-1.0, 1.0) for y in (-1.0, 1.0) for z in (-1.0, 1.0)])
 POINTS = {"sphere": np.zeros((1, 3)), "capsule": np.array([[0.0, 0, -1], [0, 0, 1]]), "box": CORNERS}
 """Where a shape is met first, in units of its size."""
@@ -38,6 +44,8 @@ EDGED = ("box", "capsule")
 """Shapes with edges, or a line of centres; the latter has one side."""
 ROUND = ("sphere", "capsule")
 """Shapes whose points have a radius."""
+HULLS = ({"mesh", "capsule"}, {"mesh", "box"}, {"mesh"})
+"""Kinds that meet by the vertices and edges of a mesh."""
 NO_TURN = np.array([[0.0, 0, 0, 1]])
 
 
@@ -52,7 +60,7 @@ def pair_blocks(shapes: Sequence[ShapeBlock], joined: set[tuple[int, int]], near
         check_kinds(shapes[i], shapes[j])
         if rolls(shapes[i], shapes[j]) or (near and not {shapes[i].kind, shapes[j].kind} & set(SURFACES)):
             continue
-        if {shapes[i].kind, shapes[j].kind} == {"mesh", "capsule"}:
+        if {shapes[i].kind, shapes[j].kind} in HULLS:
             hulls.append((i, j) if shapes[i].kind == "mesh" else (j, i))
             continue
         for f, p in ((i, j), (j, i)):
@@ -68,8 +76,9 @@ def pair_blocks(shapes: Sequence[ShapeBlock], joined: set[tuple[int, int]], near
     made = [field_block(*key, PairRows(shapes, pairs, len(POINTS[key[1]]))) for key, pairs in fields.items()]
     for key, pairs in crossings.items():
         made.append(_edge_block(*key, PairRows(shapes, pairs, len(crossings_of(*key[:2])))))
-    for mesh, capsule in hulls:
-        made += _mesh_and_capsule(shapes, mesh, capsule)
+    for mesh, other in hulls:
+        make = _mesh_and_capsule if shapes[other].kind == "capsule" else _mesh_and_angular
+        made += make(shapes, mesh, other)
     return made
 
 
@@ -90,7 +99,7 @@ def collide(a: ShapeBlock, b: ShapeBlock, joined: set[tuple[int, int]]) -> bool:
 
 def check_kinds(a: ShapeBlock, b: ShapeBlock) -> None:
     for s, other in ((a, b), (b, a)):
-        if s.kind in SURFACES and other.kind != "sphere" and {s.kind, other.kind} != {"mesh", "capsule"}:
+        if s.kind in SURFACES and other.kind != "sphere" and {s.kind, other.kind} not in HULLS:
             raise ModelError(
                 f"{a.label} and {b.label}: a {a.kind} and a {b.kind} do not meet so far",
                 f"Leave {other.owner!r} out of the `touches` of {s.owner!r}, or build {s.label!r} of boxes, capsules"
@@ -157,9 +166,10 @@ class PairRows:
 
 
 def field_block(
-    kind: str, points: str, pattern: str, rows: PairRows, places: np.ndarray | None = None
+    kind: str, points: str, pattern: str, rows: PairRows, places: np.ndarray | None = None, label: str = ""
 ) -> ConstraintBlock:
-    """Points of some shapes in the fields of others.  places (n, 3): the points of each, in units of its size."""
+    """Points of some shapes in the fields of others.  places (n, 3): the points of each, in units of its size; label:
+    where there is more than one block of such shapes."""
     if kind == points == "box":
         return _corner_block(pattern, rows)
     places = POINTS[points] if places is None else places
@@ -180,7 +190,10 @@ def field_block(
             own["half_height"] = FromShapes(1, rows.shapes[0])
     around = "other_radius" if kind == "sphere" else "thickness"
     own[around] = FromShapes(0, rows.shapes[1] if points in ROUND else np.full(rows.count, -1))
-    label, name = f"{points} in {kind} ({pattern})", FIELDS.get(kind, kind if kind in REGISTRY else "contact_points")
+    label, name = (
+        label or f"{points} in {kind} ({pattern})",
+        FIELDS.get(kind, kind if kind in REGISTRY else "contact_points"),
+    )
     return ConstraintBlock(
         label, label, REGISTRY[name], rows.bodies, np.ones(rows.count), {},
         constants=constants, slots=Slots(pattern), places={0: rows.frame(0), 1: at}, from_shapes=own | rows.surface,
@@ -211,10 +224,50 @@ def _mesh_and_capsule(shapes: Sequence[ShapeBlock], mesh: int, capsule: int) -> 
         from_shapes={"radius": FromShapes(0, lines.shapes[0])} | lines.surface,
     )  # fmt: skip
     return [
-        field_block("mesh", "capsule", pattern_of(a, b), ends),
-        field_block("capsule", "mesh", pattern_of(b, a), corners, vertices),
+        field_block("mesh", "capsule", pattern_of(a, b), ends, None, f"{b.label} in {a.label}"),
+        field_block("capsule", "mesh", pattern_of(b, a), corners, vertices, f"{a.label} in {b.label}"),
         across,
     ]
+
+
+def _mesh_and_angular(shapes: Sequence[ShapeBlock], mesh: int, other: int) -> list[ConstraintBlock]:
+    """The vertices of a mesh and of a box, or another mesh, in each other, and where their edges cross: each of the
+    second twice, where it comes into a face of the first and where out of it."""
+    (points, triangles), (places, faces) = (surface_of(shapes[k]) for k in (mesh, other))
+    a, b = shapes[mesh], shapes[other]
+    edges, count = ridges_of(places, faces), len(ridges_of(points, triangles))
+    if 2 * len(edges) * count > MOST_EDGES:
+        raise ModelError(
+            f"{a.label} and {b.label}: {count} edges and {len(edges)} are {count * len(edges)} pairs, of which every"
+            f" step would look at all; {MOST_EDGES // 2} are taken",
+            "Take coarser meshes, or boxes and capsules for what is simple",
+        )
+    corners = PairRows(shapes, [(mesh, other)], len(places)), PairRows(shapes, [(other, mesh)], len(points))
+    rows, worlds = PairRows(shapes, [(mesh, other)], 2 * len(edges)), len(a.bodies)
+    ends = {name: np.tile(places[edges[:, j]], (2 * worlds, 1)) for j, name in enumerate("cdef")}
+    zero, none = np.zeros(rows.count), np.zeros((rows.count, 3))
+    leaves = np.tile(np.repeat([1.0, -1.0], len(edges)), worlds)
+    label = f"edges of {b.label} across {a.label}"
+    across = ConstraintBlock(
+        label, label, REGISTRY["contact_mesh_edges"], rows.bodies, np.ones(rows.count), {},
+        constants={"compliance": zero, "mesh": rows.shapes[0].astype(np.float64), "leaves": leaves, **ends,
+                   "side": zero, "a": none, "b": none},
+        slots=Slots(pattern_of(a, b)), places={0: rows.frame(0), 1: rows.frame(1)},
+        from_shapes={"scale": FromShapes("half", rows.shapes[0]), "other_scale": FromShapes("half", rows.shapes[1])}
+        | rows.surface,
+    )  # fmt: skip
+    return [
+        field_block("mesh", b.kind, pattern_of(a, b), corners[0], places, f"{b.label} in {a.label}"),
+        field_block(b.kind, "mesh", pattern_of(b, a), corners[1], points, f"{a.label} in {b.label}"),
+        across,
+    ]
+
+
+def surface_of(shape: ShapeBlock) -> tuple[np.ndarray, np.ndarray]:
+    """Vertices (n, 3), in units of its size, and triangles (m, 3) of a mesh or a box."""
+    if shape.mesh is None:
+        return CORNERS, FACES
+    return np.asarray(shape.mesh.vertices, np.float64), np.asarray(shape.mesh.triangles)
 
 
 def _corner_block(pattern: str, rows: PairRows) -> ConstraintBlock:
