@@ -106,8 +106,10 @@ def _fill_bins(boxes, begin, end, low, scale, bins, bin_boxes, counts):
 
 
 @func
-def _cheapest(bins, bin_boxes, counts, costs):
-    """The axis and the last bin of the left side of the cheapest split; axis -1: there is none."""
+def _cheapest(bins, together, bin_boxes, counts, costs):
+    """The axis and the last bin of the left side of the cheapest split; axis -1: there is none.
+
+    together: how many items cost what one does."""
     best_axis, best_bin, best_cost = int32(-1), int32(0), float32(inf)
     for axis in range(3):
         first = axis * BINS
@@ -119,24 +121,24 @@ def _cheapest(bins, bin_boxes, counts, costs):
             count += counts[first + k]
             costs[k - 1] = float32(inf)
             if count > 0:
-                costs[k - 1] = _half_area(lower, upper) * float32(count)
+                costs[k - 1] = _half_area(lower, upper) * float32((count + together - 1) // together)
         lower, upper, count = vec3(inf), vec3(-inf), int32(0)
         for k in range(bins - 1):
             lower = least(lower, bin_boxes[first + k].lower)
             upper = greatest(upper, bin_boxes[first + k].upper)
             count += counts[first + k]
             if count > 0:
-                cost = _half_area(lower, upper) * float32(count) + costs[k]
+                cost = _half_area(lower, upper) * float32((count + together - 1) // together) + costs[k]
                 if cost < best_cost:
                     best_axis, best_bin, best_cost = int32(axis), int32(k), cost
     return best_axis, best_bin
 
 
 @func
-def _split(items, boxes, begin, end, depth, bin_boxes, counts, costs):
+def _split(items, boxes, begin, end, halved, together, bin_boxes, counts, costs):
     """Sorts the items of a node into two sides; returns where the right one begins."""
     half = begin + (end - begin) // 2
-    if end - begin == 2 or depth > DEEPEST:
+    if end - begin == 2 or halved:
         return half
     low, high = vec3(inf), vec3(-inf)
     for i in range(begin, end):
@@ -149,7 +151,7 @@ def _split(items, boxes, begin, end, depth, bin_boxes, counts, costs):
         if high[axis] > low[axis]:
             scale[axis] = float32(bins) / (high[axis] - low[axis])
     _fill_bins(boxes, begin, end, low, scale, bins, bin_boxes, counts)
-    axis, last = _cheapest(bins, bin_boxes, counts, costs)
+    axis, last = _cheapest(bins, together, bin_boxes, counts, costs)
     if axis < 0:
         return half
     left, right = begin, end
@@ -193,6 +195,8 @@ def split_tree(
     boxes: array[TreeBox],
     groups: array[uint32],
     leaf_size: int,
+    together: int,
+    deepest: int,
     nodes: array[TreeNode],
     roots: array[int32],
     header: array[uint64],
@@ -225,7 +229,7 @@ def split_tree(
             nodes[node].skip = begin - end
         else:
             middle = (
-                _split(items, boxes, begin, end, depth, bin_boxes, counts, costs)
+                _split(items, boxes, begin, end, depth > deepest, together, bin_boxes, counts, costs)
                 if one_group
                 else _group_boundary(groups, begin, end)
             )
@@ -273,16 +277,18 @@ def fit_tree(boxes: array[TreeBox], header: array[uint64], nodes: array[TreeNode
 
 
 class FromAbove:
-    """Builds and fits trees over boxes, in one thread; leaves have up to `leaf_size` items."""
+    """Builds and fits trees over boxes, in one thread; leaves have up to `leaf_size` items, of which up to `together`
+    cost what one does; nodes below the depth `deepest` are split into halves."""
 
-    def __init__(self, leaf_size: int, device: Device) -> None:
-        self.leaf_size, self.device = leaf_size, device
+    def __init__(self, leaf_size: int, device: Device, together: int = 1, deepest: int = DEEPEST) -> None:
+        self.leaf_size, self.together, self.deepest, self.device = leaf_size, together, deepest, device
         kinds = ((3 * STACK, int32), (3 * BINS, TreeBox), (3 * BINS, int32), (BINS, float32))
         self.scratch = [empty(count, kind, device) for count, kind in kinds]
 
     def build(self, tree: Any) -> None:
         """The nodes of a `Tree`, whose items are sorted by group."""
-        arguments = [tree.items, tree.boxes, tree.sorted_groups, self.leaf_size, tree.nodes, tree.roots, tree.header]
+        arguments = [tree.items, tree.boxes, tree.sorted_groups, self.leaf_size, self.together, self.deepest]
+        arguments += [tree.nodes, tree.roots, tree.header]
         launch(split_tree, 1, [*arguments, *self.scratch], device=self.device)
 
     def fit(self, tree: Any) -> None:
