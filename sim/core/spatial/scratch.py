@@ -1,8 +1,8 @@
 """Memory of a thread that walks keep what is still to be visited in.
 
-Of arrays that kernels make (`zeros`) every number is a value, chosen by comparisons: right for a few, and differentiable.
-This is plain storage, with an address: whole numbers and what nothing is differentiated by, read only where it was
-written.
+Of arrays that kernels make (`zeros`) every number is a value, chosen by comparisons: right for a few, and they can be
+differentiated.  This is plain storage: of whole numbers and of what nothing is differentiated by, read only where it
+was written.
 """
 
 from __future__ import annotations

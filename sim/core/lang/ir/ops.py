@@ -83,8 +83,8 @@ def _bits_set(a: Any) -> Any:
 
 def _sign_bits(*operands: Any) -> Any:
     """In the type of the operands, of which one of eight bits is full."""
-    kind = np.asarray(operands[0]).dtype
-    return sum((np.asarray(a) < 0).astype(np.uint8) << k for k, a in enumerate(operands)).astype(kind)[()]
+    bits = np.packbits(np.stack([np.asarray(a) < 0 for a in operands]), axis=0, bitorder="little")[0]
+    return bits.astype(np.asarray(operands[0]).dtype)[()]
 
 
 # ------------------------------------------------------------------------------------------------ helpers of rows

@@ -24,7 +24,7 @@ from sim.core.spatial.meshes.tree import (
     refit_tree,
     sum_edges,
 )
-from sim.core.spatial.meshes.wide import BLOCK, NODE, WideTree, refit_wide
+from sim.core.spatial.meshes.wide import BLOCK, NODE, WideTree, number_blocks, refit_wide
 from sim.core.spatial.meshes.winding import refit_moments
 
 LEAF_SIZE = 8
@@ -186,21 +186,22 @@ class Mesh:
 
     def _build_wide(self, chosen: list[np.ndarray]) -> list[int]:
         """The trees for rays over these faces, made on the host; the root of each."""
-        corners = self.indices.numpy().reshape(-1, 3)
-        a, b, c = (self._points.numpy()[corners[:, k]] for k in range(3))
-        low, high = np.minimum(np.minimum(a, b), c), np.maximum(np.maximum(a, b), c)
-        nodes, blocks, roots = [np.zeros((0, LANES), np.int32)], [np.zeros((0, LANES), np.int32)], []
+        points, indices = (a.to("cpu") for a in (self._points, self.indices))
+        corners = empty(indices.size // 3, vec3, "cpu"), empty(indices.size // 3, vec3, "cpu")
+        launch(face_boxes, indices.size // 3, [points, indices], corners, device="cpu")
+        nodes, items, roots, node, block = [np.zeros((0, LANES), np.int32)], [np.zeros((0, LANES), int)], [], 0, 0
         for faces in chosen:
-            node, block = sum(map(len, nodes)), sum(map(len, blocks))
-            tree = WideTree(*(array(a[faces], vec3, device="cpu") for a in (low, high)))
-            of_nodes, of_blocks = tree.rows(node, block, faces, corners)
-            nodes.append(of_nodes)
-            blocks.append(of_blocks)
-            roots.append(2 * node)
-            self._wide.append(([node // NODE + k for k in tree.levels], (block // BLOCK, len(tree.items))))
-        self.nodes, self.blocks = (
-            array(np.concatenate(rows).view(np.float32), Lanes, device=self.device) for rows in (nodes, blocks)
-        )
+            boxes = corners if len(faces) == len(corners[0]) else [array(a.numpy()[faces], vec3) for a in corners]
+            tree = WideTree(*boxes)
+            nodes.append(tree.rows(NODE * node, BLOCK * block))
+            items.append(faces[tree.items])
+            roots.append(2 * NODE * node)
+            self._wide.append(([node + k for k in tree.levels], (block, len(tree.items))))
+            node, block = node + len(tree.children), block + len(tree.items)
+        self.nodes = array(np.concatenate(nodes).view(np.float32), Lanes, device=self.device)
+        self.blocks = empty(BLOCK * block, Lanes, self.device)
+        numbers = array(np.concatenate(items).astype(np.int32).ravel(), int32, device=self.device)
+        launch(number_blocks, numbers.size, [numbers, self.indices], [self.blocks], device=self.device)
         return roots
 
 

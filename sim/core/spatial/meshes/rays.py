@@ -34,8 +34,8 @@ from sim.core.spatial.scratch import kept, scratch
 
 @func
 def first_hit(mesh, start, direction, max_t, root):
-    """The place among the leaves of the face that a ray hits first, 0 <= t < max_t, a row of `blocks` and a column, else
-    row -1: of several at one place the first one on the way."""
+    """Where among the leaves the face is that a ray hits first, 0 <= t < max_t: the first row of its block, -1 without
+    a hit, and the column; of several at one place the first one on the way."""
     tree = tree_of(mesh, root)
     axes, origin, shear = ray_axes(start, direction)
     inverse = inverse_of(direction)

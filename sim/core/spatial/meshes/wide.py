@@ -1,10 +1,12 @@
-"""The tree of a mesh for rays, with eight children to a node: what a walk computes of eight boxes, or of eight triangles,
-lies side by side, so that a compiler takes them at once (Wald, Benthin, Boulos, "Getting Rid of Packets", RT 2008).
+"""The tree of a mesh for rays, with eight children to a node: what a walk computes of eight boxes, or of eight
+triangles, lies side by side, so that a compiler takes them at once (Wald, Benthin, Boulos, "Getting Rid of Packets",
+RT 2008).
 
 A node is seven rows of eight numbers: the lower sides of its children's boxes along x, y, z, the upper sides, and what
 the children are.  A leaf is a block of thirteen: the components of the corners of eight triangles, the numbers of these
-corners, and those of the faces: what a hit asks for then lies beside what has found it.  What a child is says one number: twice the first row of a node, or twice that of a block and one; `EMPTY` where there is none.
-Whole numbers stand in these rows by their bits.
+corners, and those of the faces: what a hit asks for lies beside what has found it.  What a child is says one number:
+twice the first row of a node, or twice that of a block and one; `EMPTY` where there is none.  Whole numbers stand in
+these rows by their bits.
 
 Its shape is that of a binary tree by the surface area heuristic (`tree_build.py`), which counts blocks, not triangles,
 so that they are full; of a node's children the largest is opened until there are eight (Wald, Benthin, Boulos).
@@ -66,25 +68,26 @@ class WideTree:
     def _collapse(self, tree: Tree) -> None:
         nodes = tree.nodes.numpy()[: int(tree.header.numpy()[3])]
         skip, first = nodes["skip"], nodes["first"]
-        extent = np.nan_to_num(nodes["upper"].astype(float) - nodes["lower"])
-        area = (extent * np.roll(extent, 1, 1)).sum(1)
+        extent = np.nan_to_num(nodes["upper"] - nodes["lower"])
         leaf = skip < 0
+        area = np.where(leaf, -1.0, (extent * np.roll(extent, 1, 1)).sum(1))
         leaf_number = np.cumsum(leaf) - 1
         rows, self.levels, level = [], [0], np.zeros(1, int)
         while len(level):
-            slots = np.full((len(level), LANES), -1)
-            slots[:, 0] = level
+            slots, sizes = np.full((len(level), LANES), EMPTY), np.full((len(level), LANES), -1.0)
+            slots[:, 0], sizes[:, 0] = level, area[level]
             each = np.arange(len(level))
             for filled in range(1, LANES):
-                size = np.where((slots >= 0) & ~leaf[slots], area[slots], -1.0)
-                at = size.argmax(1)
-                opened = each[size[each, at] >= 0]
-                left = slots[opened, at[opened]] + 1
-                slots[opened, at[opened]] = left
-                slots[opened, filled] = np.maximum(skip[left], left + 1)
-            inner = (slots >= 0) & ~leaf[slots]
+                at = sizes.argmax(1)
+                opened = each[sizes[each, at] >= 0.0]
+                at = at[opened]
+                left = slots[opened, at] + 1
+                right = np.maximum(skip[left], left + 1)
+                for place, node in ((at, left), (filled, right)):
+                    slots[opened, place], sizes[opened, place] = node, area[node]
+            inner = (slots != EMPTY) & ~leaf[slots]
             self.levels.append(self.levels[-1] + len(level))
-            row = np.where(slots >= 0, 2 * leaf_number[slots] + 1, EMPTY)
+            row = np.where(slots != EMPTY, 2 * leaf_number[slots] + 1, EMPTY)
             row[inner] = 2 * (self.levels[-1] + np.arange(inner.sum()))
             rows.append(row)
             level = slots[inner]
@@ -93,28 +96,34 @@ class WideTree:
         within = np.arange(LANES) < -skip[leaf][:, None]
         self.items = tree.items.numpy()[np.where(within, at, at[:, :1])]
 
-    def rows(self, node: int, block: int, faces: np.ndarray, corners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of nodes and blocks, behind so many rows of others, with nothing but the whole numbers in them.
-
-        faces: what the items are; corners: (faces, 3).
-        """
+    def rows(self, node: int, block: int) -> np.ndarray:
+        """The rows of the nodes, behind so many rows of others of nodes and of blocks, with nothing but what the
+        children are in them."""
         nodes = np.zeros((len(self.children), NODE, LANES), np.int32)
         number = self.children >> 1
         place = np.where(self.children & 1, 2 * (block + BLOCK * number) + 1, 2 * (node + NODE * number))
         nodes[:, NODE - 1] = np.where(self.children == EMPTY, EMPTY, place)
-        blocks = np.zeros((len(self.items), BLOCK, LANES), np.int32)
-        blocks[:, BLOCK - 1] = faces[self.items]
-        blocks[:, CORNERS : CORNERS + 3] = np.moveaxis(corners[faces[self.items]], 2, 1)
-        return nodes.reshape(-1, LANES), blocks.reshape(-1, LANES)
+        return nodes.reshape(-1, LANES)
 
 
 def binary_tree(lowers: array, uppers: array, deepest: int) -> Tree:
     """A tree over boxes whose leaves are blocks."""
     device: Device = lowers.device
     tree = Tree(len(lowers), device, None, LANES, None)
-    tree.builder = FromAbove(LANES, device, LANES, deepest)
+    tree.builder = FromAbove(len(lowers), LANES, device, LANES, deepest)
     tree.build(lowers, uppers)
     return tree
+
+
+@kernel
+def number_blocks(faces: array[int32], indices: array[int32], blocks: array[Lanes]):
+    """The whole numbers in the blocks."""
+    place = tid()
+    row, c = BLOCK * int64(place // LANES), place % LANES
+    face = faces[place]
+    blocks[row + int64(BLOCK - 1)][c] = cast(face, float32)
+    for k in range(3):
+        blocks[row + int64(CORNERS + k)][c] = cast(indices[3 * face + k], float32)
 
 
 # ------------------------------------------------------------------------------------------------ refitting
