@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from sim.core.lang.constants import inf
-from sim.core.lang.frontend.builtins import tid, where
+from sim.core.lang.frontend.builtins import ceil, tid, where
 from sim.core.lang.frontend.constructors import cast
 from sim.core.lang.frontend.function import func
 from sim.core.lang.types import float32, int32, struct, uint32, uint64, vector
@@ -133,10 +133,10 @@ def _fill_bins(extents, begin, end, low, scale, bins, bin_boxes, counts):
 
 
 @func
-def _cheapest(bins, together, bin_boxes, counts, costs):
+def _cheapest(bins, share, bin_boxes, counts, costs):
     """The axis and the last bin of the left side of the cheapest split; axis -1: there is none.
 
-    together: how many items cost what one does."""
+    share: of what an item costs, where full leaves count: 1 / their size."""
     best_axis, best_bin, best_cost = int32(-1), int32(0), float32(inf)
     for axis in range(3):
         first = axis * BINS
@@ -147,20 +147,20 @@ def _cheapest(bins, together, bin_boxes, counts, costs):
             count += counts[first + k]
             costs[k - 1] = float32(inf)
             if count > 0:
-                costs[k - 1] = _half_area(box) * float32((count + together - 1) // together)
+                costs[k - 1] = _half_area(box) * ceil(float32(count) * share)
         box, count = Extent(inf), int32(0)
         for k in range(bins - 1):
             box = _around(box, bin_boxes[first + k])
             count += counts[first + k]
             if count > 0:
-                cost = _half_area(box) * float32((count + together - 1) // together) + costs[k]
+                cost = _half_area(box) * ceil(float32(count) * share) + costs[k]
                 if cost < best_cost:
                     best_axis, best_bin, best_cost = int32(axis), int32(k), cost
     return best_axis, best_bin
 
 
 @func
-def _split(items, extents, begin, end, halved, together, bin_boxes, counts, costs):
+def _split(items, extents, begin, end, halved, share, bin_boxes, counts, costs):
     """Sorts the items of a node into two sides; returns where the right one begins."""
     half = begin + (end - begin) // 2
     if end - begin == 2 or halved:
@@ -177,7 +177,7 @@ def _split(items, extents, begin, end, halved, together, bin_boxes, counts, cost
         if high[axis] > low[axis]:
             scale[axis] = float32(bins - 1) / (high[axis] - low[axis])
     _fill_bins(extents, begin, end, low, scale, bins, bin_boxes, counts)
-    axis, last = _cheapest(bins, together, bin_boxes, counts, costs)
+    axis, last = _cheapest(bins, share, bin_boxes, counts, costs)
     if axis < 0:
         return half
     left, right = begin, end
@@ -221,7 +221,7 @@ def split_tree(
     extents: array[Extent],
     groups: array[uint32],
     leaf_size: int,
-    together: int,
+    share: float,
     deepest: int,
     nodes: array[TreeNode],
     roots: array[int32],
@@ -255,7 +255,7 @@ def split_tree(
             nodes[node].skip = begin - end
         else:
             middle = (
-                _split(items, extents, begin, end, depth > deepest, together, bin_boxes, counts, costs)
+                _split(items, extents, begin, end, depth > deepest, share, bin_boxes, counts, costs)
                 if one_group
                 else _group_boundary(groups, begin, end)
             )
@@ -315,7 +315,7 @@ class FromAbove:
     def build(self, tree: Any) -> None:
         """The nodes of a `Tree`, whose items are sorted by group."""
         launch(gather_extents, tree.count, [tree.boxes, self.extents], device=self.device)
-        arguments = [tree.items, self.extents, tree.sorted_groups, self.leaf_size, self.together, self.deepest]
+        arguments = [tree.items, self.extents, tree.sorted_groups, self.leaf_size, 1.0 / self.together, self.deepest]
         arguments += [tree.nodes, tree.roots, tree.header]
         launch(split_tree, 1, [*arguments, *self.scratch], device=self.device)
 

@@ -129,17 +129,14 @@ def number_blocks(faces: array[int32], indices: array[int32], blocks: array[Lane
 # ------------------------------------------------------------------------------------------------ refitting
 @kernel
 def refit_blocks(first: int, points: array[vec3], blocks: array[Lanes]):
-    """The triangles of the leaves; at places that are empty a corner of the first one, thrice, which no ray hits."""
-    row = BLOCK * (int64(first) + int64(tid()))
-    numbers = blocks[row + int64(BLOCK - 1)]
-    start = cast(numbers[0], int32)
-    for c in range(LANES):
-        face = cast(numbers[c], int32)
-        empty = c > 0 and face == start
-        for k in range(3):
-            x = points[cast(blocks[row + where(empty, int64(CORNERS), int64(CORNERS + k))][c], int32)]
-            for axis in range(3):
-                blocks[row + int64(3 * k + axis)][c] = x[axis]
+    """A triangle of a leaf; at a place that is empty a corner of the first one, thrice, which no ray hits."""
+    row, c = BLOCK * (int64(first) + int64(tid() // LANES)), tid() % LANES
+    numbers = row + int64(CORNERS)
+    empty = c > 0 and cast(blocks[row + int64(BLOCK - 1)][c], int32) == cast(blocks[row + int64(BLOCK - 1)][0], int32)
+    for k in range(3):
+        x = points[cast(blocks[numbers + where(empty, int64(0), int64(k))][c], int32)]
+        for axis in range(3):
+            blocks[row + int64(3 * k + axis)][c] = x[axis]
 
 
 @func
@@ -184,7 +181,7 @@ def refit_children(first: int, blocks: array[Lanes], nodes: array[Lanes]):
 def refit_wide(mesh: Any, levels: list[int], blocks: tuple[int, int]) -> None:
     """Brings one tree to where the points are now; nothing may record.  levels: where these begin, and the end; blocks:
     the first, and how many."""
-    launch(refit_blocks, blocks[1], [blocks[0], mesh.points], [mesh.blocks])
+    launch(refit_blocks, LANES * blocks[1], [blocks[0], mesh.points], [mesh.blocks])
     for first, end in zip(levels[-2::-1], levels[:0:-1], strict=True):
         launch(refit_children, LANES * (end - first), [first, mesh.blocks], [mesh.nodes])
 
