@@ -56,7 +56,7 @@ class Tree:
         self.header.assign(np.array(words, np.uint64))
         add_structure(self.id, self)
         parallel = not device.is_cpu or constructor is BvhConstructor.LBVH
-        self.builder = FromBelow(count, device) if parallel else FromAbove(leaf_size, device)
+        self.builder = FromBelow(count, device) if parallel else FromAbove(count, leaf_size, device)
 
     @property
     def id(self) -> int:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from sim.core.lang.constants import inf
-from sim.core.lang.frontend.builtins import tid
+from sim.core.lang.frontend.builtins import ceil, tid, where
+from sim.core.lang.frontend.constructors import cast
 from sim.core.lang.frontend.function import func
 from sim.core.lang.types import float32, int32, struct, uint32, uint64, vector
 from sim.core.runtime.arrays.array import array
@@ -44,6 +45,11 @@ class TreeBox:
     upper: vec3
 
 
+Extent = vector(8, float32)
+"""A box as its lower corner and, with the other sign, its upper one, each with a number that means nothing behind it:
+the box of two is the smaller one of each number, side by side."""
+
+
 @func
 def least(a, b):
     """The lesser one, component by component."""
@@ -57,9 +63,23 @@ def greatest(a, b):
 
 
 @func
-def _half_area(lower, upper):
-    d = upper - lower
-    return d[0] * d[1] + d[1] * d[2] + d[2] * d[0]
+def _around(a, b):
+    """The box around two."""
+    for k in range(8):
+        a[k] = min(b[k], a[k])
+    return a
+
+
+@func
+def _half_area(a):
+    x, y, z = -(a[0] + a[4]), -(a[1] + a[5]), -(a[2] + a[6])
+    return x * y + y * z + z * x
+
+
+@func
+def _centre(a):
+    """Twice the centre of a box."""
+    return vec3(a[0] - a[4], a[1] - a[5], a[2] - a[6])
 
 
 @kernel
@@ -71,94 +91,102 @@ def gather_boxes(items: array[int32], lowers: array[vec3], uppers: array[vec3], 
     boxes[i].upper = uppers[item]
 
 
+@kernel
+def gather_extents(boxes: array[TreeBox], extents: array[Extent]):
+    """Boxes for the builder."""
+    i = tid()
+    a, b = boxes[i].lower, boxes[i].upper
+    extents[i] = Extent(a[0], a[1], a[2], 0.0, -b[0], -b[1], -b[2], 0.0)
+
+
 @func
-def _swap(items, boxes, a, b):
-    item = items[a]
+def _swap(items, extents, a, b):
+    item, extent = items[a], extents[a]
     items[a] = items[b]
+    extents[a] = extents[b]
     items[b] = item
-    lower = boxes[a].lower
-    upper = boxes[a].upper
-    boxes[a].lower = boxes[b].lower
-    boxes[a].upper = boxes[b].upper
-    boxes[b].lower = lower
-    boxes[b].upper = upper
+    extents[b] = extent
 
 
 @func
-def _bin(boxes, i, axis, low, scale, bins):
-    """The bin of a box by its centre (twice the centre, here and in `low`)."""
-    return min(max(int32((boxes[i].lower[axis] + boxes[i].upper[axis] - low) * scale), 0), bins - 1)
+def _bin(centre, low, scale, bins):
+    """The bin of a box by its centre, along one axis (twice the centre, here and in `low`).
+
+    The first and the last are half as wide: what is added leaves the nearest whole number in the lowest bits, which is
+    quicker than a conversion that is defined for all numbers.
+    """
+    return min(cast((centre - low) * scale + 8388608.0, int32) & 31, bins - 1)
 
 
 @func
-def _fill_bins(boxes, begin, end, low, scale, bins, bin_boxes, counts):
+def _fill_bins(extents, begin, end, low, scale, bins, bin_boxes, counts):
     for k in range(3 * BINS):
         counts[k] = 0
-        bin_boxes[k].lower = vec3(inf)
-        bin_boxes[k].upper = vec3(-inf)
+        bin_boxes[k] = Extent(inf)
     for i in range(begin, end):
-        lower, upper = boxes[i].lower, boxes[i].upper
+        extent = extents[i]
+        centre = _centre(extent)
         for axis in range(3):
-            k = axis * BINS + _bin(boxes, i, axis, low[axis], scale[axis], bins)
+            k = axis * BINS + _bin(centre[axis], low[axis], scale[axis], bins)
             counts[k] = counts[k] + 1
-            bin_boxes[k].lower = least(bin_boxes[k].lower, lower)
-            bin_boxes[k].upper = greatest(bin_boxes[k].upper, upper)
+            bin_boxes[k] = _around(bin_boxes[k], extent)
 
 
 @func
-def _cheapest(bins, bin_boxes, counts, costs):
-    """The axis and the last bin of the left side of the cheapest split; axis -1: there is none."""
+def _cheapest(bins, share, bin_boxes, counts, costs):
+    """The axis and the last bin of the left side of the cheapest split; axis -1: there is none.
+
+    share: of what an item costs, where full leaves count: 1 / their size."""
     best_axis, best_bin, best_cost = int32(-1), int32(0), float32(inf)
     for axis in range(3):
         first = axis * BINS
-        lower, upper, count = vec3(inf), vec3(-inf), int32(0)
+        box, count = Extent(inf), int32(0)
         for j in range(bins - 1):  # the right sides, from the last bin on
             k = bins - 1 - j
-            lower = least(lower, bin_boxes[first + k].lower)
-            upper = greatest(upper, bin_boxes[first + k].upper)
+            box = _around(box, bin_boxes[first + k])
             count += counts[first + k]
             costs[k - 1] = float32(inf)
             if count > 0:
-                costs[k - 1] = _half_area(lower, upper) * float32(count)
-        lower, upper, count = vec3(inf), vec3(-inf), int32(0)
+                costs[k - 1] = _half_area(box) * ceil(float32(count) * share)
+        box, count = Extent(inf), int32(0)
         for k in range(bins - 1):
-            lower = least(lower, bin_boxes[first + k].lower)
-            upper = greatest(upper, bin_boxes[first + k].upper)
+            box = _around(box, bin_boxes[first + k])
             count += counts[first + k]
             if count > 0:
-                cost = _half_area(lower, upper) * float32(count) + costs[k]
+                cost = _half_area(box) * ceil(float32(count) * share) + costs[k]
                 if cost < best_cost:
                     best_axis, best_bin, best_cost = int32(axis), int32(k), cost
     return best_axis, best_bin
 
 
 @func
-def _split(items, boxes, begin, end, depth, bin_boxes, counts, costs):
+def _split(items, extents, begin, end, halved, share, bin_boxes, counts, costs):
     """Sorts the items of a node into two sides; returns where the right one begins."""
     half = begin + (end - begin) // 2
-    if end - begin == 2 or depth > DEEPEST:
+    if end - begin == 2 or halved:
         return half
     low, high = vec3(inf), vec3(-inf)
     for i in range(begin, end):
-        centre = boxes[i].lower + boxes[i].upper
-        low = least(low, centre)
-        high = greatest(high, centre)
+        centre = _centre(extents[i])
+        for axis in range(3):
+            low[axis] = where(centre[axis] < low[axis], centre[axis], low[axis])
+            high[axis] = where(centre[axis] > high[axis], centre[axis], high[axis])
     bins = min(BINS, end - begin)
     scale = vec3(0.0)
     for axis in range(3):
         if high[axis] > low[axis]:
-            scale[axis] = float32(bins) / (high[axis] - low[axis])
-    _fill_bins(boxes, begin, end, low, scale, bins, bin_boxes, counts)
-    axis, last = _cheapest(bins, bin_boxes, counts, costs)
+            scale[axis] = float32(bins - 1) / (high[axis] - low[axis])
+    _fill_bins(extents, begin, end, low, scale, bins, bin_boxes, counts)
+    axis, last = _cheapest(bins, share, bin_boxes, counts, costs)
     if axis < 0:
         return half
     left, right = begin, end
     while left < right:
-        if _bin(boxes, left, axis, low[axis], scale[axis], bins) <= last:
+        if _bin(_centre(extents[left])[axis], low[axis], scale[axis], bins) <= last:
             left += 1
         else:
             right -= 1
-            _swap(items, boxes, left, right)
+            _swap(items, extents, left, right)
     return half if left == begin or left == end else left
 
 
@@ -190,14 +218,16 @@ def _group_boundary(groups, begin, end):
 @kernel
 def split_tree(
     items: array[int32],
-    boxes: array[TreeBox],
+    extents: array[Extent],
     groups: array[uint32],
     leaf_size: int,
+    share: float,
+    deepest: int,
     nodes: array[TreeNode],
     roots: array[int32],
     header: array[uint64],
     stack: array[int32],
-    bin_boxes: array[TreeBox],
+    bin_boxes: array[Extent],
     counts: array[int32],
     costs: array[float32],
 ):
@@ -225,7 +255,7 @@ def split_tree(
             nodes[node].skip = begin - end
         else:
             middle = (
-                _split(items, boxes, begin, end, depth, bin_boxes, counts, costs)
+                _split(items, extents, begin, end, depth > deepest, share, bin_boxes, counts, costs)
                 if one_group
                 else _group_boundary(groups, begin, end)
             )
@@ -273,16 +303,20 @@ def fit_tree(boxes: array[TreeBox], header: array[uint64], nodes: array[TreeNode
 
 
 class FromAbove:
-    """Builds and fits trees over boxes, in one thread; leaves have up to `leaf_size` items."""
+    """Builds and fits trees over boxes, in one thread; leaves have up to `leaf_size` items, of which up to `together`
+    cost what one does; nodes below the depth `deepest` are split into halves."""
 
-    def __init__(self, leaf_size: int, device: Device) -> None:
-        self.leaf_size, self.device = leaf_size, device
-        kinds = ((3 * STACK, int32), (3 * BINS, TreeBox), (3 * BINS, int32), (BINS, float32))
+    def __init__(self, count: int, leaf_size: int, device: Device, together: int = 1, deepest: int = DEEPEST) -> None:
+        self.leaf_size, self.together, self.deepest, self.device = leaf_size, together, deepest, device
+        self.extents = empty(count, Extent, device)
+        kinds = ((3 * STACK, int32), (3 * BINS, Extent), (3 * BINS, int32), (BINS, float32))
         self.scratch = [empty(count, kind, device) for count, kind in kinds]
 
     def build(self, tree: Any) -> None:
         """The nodes of a `Tree`, whose items are sorted by group."""
-        arguments = [tree.items, tree.boxes, tree.sorted_groups, self.leaf_size, tree.nodes, tree.roots, tree.header]
+        launch(gather_extents, tree.count, [tree.boxes, self.extents], device=self.device)
+        arguments = [tree.items, self.extents, tree.sorted_groups, self.leaf_size, 1.0 / self.together, self.deepest]
+        arguments += [tree.nodes, tree.roots, tree.header]
         launch(split_tree, 1, [*arguments, *self.scratch], device=self.device)
 
     def fit(self, tree: Any) -> None:

@@ -101,9 +101,10 @@ class Emitter(BodyEmitter):
         coords = [f"i64 %c{axis}" for axis in range(self.func.dims)]
         formal = ", ".join([*arguments, "ptr %record", "i64 %linear", *coords])
         wide: list[str] = []
-        singly = bool(self.func.attrs.get("few") or self.func.attrs.get("sparse"))
-        self.vectors_given = lanes is not None or singly
+        few, sparse = bool(self.func.attrs.get("few")), bool(self.func.attrs.get("sparse"))
+        singly = few or sparse
         self.straight = not any(op.name in ("for", "while") for op in walk(self.func.body))
+        self.vectors_given = lanes is not None or sparse or (few and self.straight)
         before = ["  %begin = add i64 %start, 0"]
         if lanes is not None:
             self.declared |= lanes.declared

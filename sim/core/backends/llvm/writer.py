@@ -163,6 +163,24 @@ class Writer:
             return self.let(f"frem {t} {a}, {b}")
         return self.let(f"{'srem' if kind.kind == 'i' else 'urem'} {t} {a}, {self.divisor(kind, b)[0]}")
 
+    def sign_bits(self, kind: Scalar, args: list[str]) -> str:
+        """Of scalars by one comparison of a vector, which LLVM makes the operands for."""
+        if self.lanes > 1:
+            bits = [self.let(f"lshr {self.type(kind)} {a}, {self.number(kind, str(kind.bits - 1))}") for a in args]
+            made = bits[0]
+            for k, bit in enumerate(bits[1:], 1):
+                made = self.let(
+                    f"or {self.type(kind)} {made}, {self.shift('shl', kind, [bit, self.number(kind, str(k))])}"
+                )
+            return made
+        vector = "poison"
+        for k, a in enumerate(args):
+            vector = self.let(
+                f"insertelement <8 x i1> {vector}, i1 {self.let(f'icmp slt {self.type(kind)} {a}, 0')}, i32 {k}"
+            )
+        byte = self.let(f"bitcast <8 x i1> {vector} to i8")
+        return byte if kind.bits == 8 else self.let(f"zext i8 {byte} to {self.type(kind)}")
+
     def cast(self, a: str, source: Scalar, target: Scalar) -> str:
         if float16 in (source, target) and float32 not in (source, target) and bool_ is not target:
             if source is target:
@@ -197,6 +215,7 @@ SPECIAL: dict[str, Callable[[Writer, Scalar, list[str]], str]] = {
     "shl": lambda w, kind, args: w.shift("shl", kind, args),
     "shr": lambda w, kind, args: w.shift("ashr" if kind.kind == "i" else "lshr", kind, args),
     "in_bounds": Writer.same,
+    "sign_bits": Writer.sign_bits,
 }
 """Rules of the rows that no single instruction does; casts, which have two types, are `Writer.cast`."""
 

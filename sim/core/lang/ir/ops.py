@@ -81,6 +81,12 @@ def _bits_set(a: Any) -> Any:
     return np.bitwise_count(x.view(f"u{x.itemsize}")).astype(x.dtype)[()]
 
 
+def _sign_bits(*operands: Any) -> Any:
+    """In the type of the operands, of which one of eight bits is full."""
+    bits = np.packbits(np.stack([np.asarray(a) < 0 for a in operands]), axis=0, bitorder="little")[0]
+    return bits.astype(np.asarray(operands[0]).dtype)[()]
+
+
 # ------------------------------------------------------------------------------------------------ helpers of rows
 def define_op(
     name: str,
@@ -275,6 +281,9 @@ _op("not", 1, "iub", "bitwise complement or logical not", np.invert,
     builtin=False, folds=_always, simplify=_undone("not"))
 _op("bits_set", 1, "iu", "how many bits are set, in the type of a", _bits_set,
     ZERO, Intrinsic(("ctpop",)), "", "({t})__popcll((unsigned long long)({u}){0} & (~0ULL >> (63 - {last})))")
+_op("sign_bits", 8, "i", "bit k is set where operand k is negative: eight comparisons as one number", _sign_bits,
+    ZERO, Special(), "",
+    "({t})(" + " | ".join(f"(({{{k}}} < 0) << {k})" for k in range(8)) + ")")
 _op("shl", 2, "iu", "shift left", _shift(np.left_shift),
     ZERO, Special(), "", "({t})(({u}){0} << ({1} & {last}))", builtin=False)
 _op("shr", 2, "iu", "shift right, arithmetic for signed integers", _shift(np.right_shift),

@@ -22,13 +22,13 @@ Triangle = vector(9, float32)
 """Three corners."""
 Moments = vector(16, float32)
 """What a node is from afar, for winding numbers (`winding.py`): centre, radius, area vector, first moments."""
-LANES = 4
+LANES = 8
 """Children of a node, and triangles of a block, of the tree for rays (`wide.py`)."""
 Lanes = vector(LANES, float32)
 LaneNumbers = vector(LANES, int32)
-TreeRow = vector(8, int32)
-"""First node, number of leaves, first entry of `firsts`, group; of the tree for rays the first node, number of nodes,
-first block, blocks in a leaf."""
+AxisNumbers = vector(3, int32)
+TreeRow = vector(5, int32)
+"""First node, number of leaves, first entry of `firsts`, group; of the tree for rays the root, as `wide.py` has it."""
 
 MeshParts = Struct(
     "MeshParts",
@@ -41,11 +41,8 @@ MeshParts = Struct(
         "faces": array_type(int32, 1),  # number of the face at each place of that order
         "firsts": array_type(int32, 1),  # where each leaf begins in that order, and the end
         "trees": array_type(TreeRow, 1),
-        "nodes": array_type(
-            Lanes, 1
-        ),  # six for each node of the tree for rays: lower, then upper sides of its children
-        "blocks": array_type(Lanes, 1),  # nine for each block: the components of the corners
-        "block_faces": array_type(LaneNumbers, 1),  # their numbers
+        "nodes": array_type(Lanes, 1),  # rows of nodes of the tree for rays
+        "blocks": array_type(Lanes, 1),  # rows of its leaves
         "moments": array_type(Moments, 1),  # by node; none without support_winding_number
         "mean_edge": float32,
     },

@@ -14,7 +14,7 @@ from sim.core.runtime.arrays.creation import empty, empty_like, zeros
 from sim.core.runtime.launch.launch import launch
 from sim.core.runtime.launch.structures import add_structure
 from sim.core.spatial.bvh import Bvh, BvhConstructor, check_groups, constructor_of
-from sim.core.spatial.meshes.layout import MESH, WORDS, Box, LaneNumbers, Lanes, Moments, TreeRow, Triangle, vec3
+from sim.core.spatial.meshes.layout import LANES, MESH, WORDS, Box, Lanes, Moments, TreeRow, Triangle, vec3
 from sim.core.spatial.meshes.tree import (
     build_tree,
     face_boxes,
@@ -24,7 +24,7 @@ from sim.core.spatial.meshes.tree import (
     refit_tree,
     sum_edges,
 )
-from sim.core.spatial.meshes.wide import blocks_in_leaf, refit_wide, width_of
+from sim.core.spatial.meshes.wide import BLOCK, NODE, WideTree, number_blocks, refit_wide
 from sim.core.spatial.meshes.winding import refit_moments
 
 LEAF_SIZE = 8
@@ -74,6 +74,7 @@ class Mesh:
         self._points, self._velocities, self.indices, self.groups = points, velocities, indices, groups
         self._bvh: Bvh | None = None
         self._rows: list[tuple[int, ...]] = []
+        self._wide: list[tuple[list[int], tuple[int, int]]] = []
         self._build(bvh_leaf_size or LEAF_SIZE, support_winding_number)
         self._header = zeros(3 * len(WORDS), uint64, self.device)
         self._write_header()
@@ -130,7 +131,8 @@ class Mesh:
         with recording.paused():
             for row in self._rows:
                 refit_tree(self, row)
-                refit_wide(self, row)
+            for levels, blocks in self._wide:
+                refit_wide(self, levels, blocks)
             if self.areas is not None:
                 refit_moments(self, self._rows[0][1])
             if self._bvh is not None:
@@ -160,30 +162,47 @@ class Mesh:
             of_face = self.groups.numpy().ravel()
             numbers += np.unique(of_face).tolist()
             chosen += [np.flatnonzero(of_face == group) for group in numbers[1:]]
-        firsts, node, entry, place, wide, blocks = [np.zeros(0, np.int32)], 0, 0, 0, 0, 0
+        firsts, node, entry, place = [np.zeros(0, np.int32)], 0, 0, 0
         self.faces = array(np.concatenate(chosen).astype(np.int32), int32, device=on)
         centres = empty(count, vec3, on)
         with recording.paused():
+            roots = self._build_wide(chosen if count else [])
             launch(face_centres, count, [self._points, self.indices], [centres], device=on)
-            for group, faces in zip(numbers, chosen if count else [], strict=False):
+            for group, faces, root in zip(numbers, chosen, roots, strict=False):
                 leaves = leaves_of_tree(len(faces), leaf_size)
                 build_tree(centres, self.faces[place : place + len(faces)], leaves)
-                inner, per_leaf = width_of(leaves) // 3, blocks_in_leaf(len(faces), leaves)
-                self._rows.append((node, leaves, entry, group, wide, inner, blocks, per_leaf))
+                self._rows.append((node, leaves, entry, group, root))
                 firsts.append(firsts_of_leaves(len(faces), leaves) + np.int32(place))
                 node, entry, place = node + 2 * leaves, entry + leaves + 1, place + len(faces)
-                wide, blocks = wide + inner, blocks + leaves * per_leaf
             total = zeros(1, float64, on)
             launch(sum_edges, 1, [self._points, self.indices], [total], device=on)
         self.mean_edge = float(total.numpy()[0]) / max(3 * count, 1)
         self.firsts = array(np.concatenate(firsts), int32, device=on)
-        self.trees = array(np.array(self._rows, np.int32).reshape(-1, 8), TreeRow, device=on)
+        self.trees = array(np.array(self._rows, np.int32).reshape(-1, 5), TreeRow, device=on)
         self.boxes, self.triangles = empty(node, Box, on), empty(place, Triangle, on)
-        self.nodes, self.blocks = empty(6 * wide, Lanes, on), empty(9 * blocks, Lanes, on)
-        self.block_faces = empty(blocks, LaneNumbers, on)
         wound = 2 * self._rows[0][1] if support_winding_number and self._rows else 0
         self.moments = empty(wound, Moments, on)
         self.areas = empty(wound, float32, on) if wound else None
+
+    def _build_wide(self, chosen: list[np.ndarray]) -> list[int]:
+        """The trees for rays over these faces, made on the host; the root of each."""
+        points, indices = (a.to("cpu") for a in (self._points, self.indices))
+        corners = empty(indices.size // 3, vec3, "cpu"), empty(indices.size // 3, vec3, "cpu")
+        launch(face_boxes, indices.size // 3, [points, indices], corners, device="cpu")
+        nodes, items, roots, node, block = [np.zeros((0, LANES), np.int32)], [np.zeros((0, LANES), int)], [], 0, 0
+        for faces in chosen:
+            boxes = corners if len(faces) == len(corners[0]) else [array(a.numpy()[faces], vec3) for a in corners]
+            tree = WideTree(*boxes)
+            nodes.append(tree.rows(NODE * node, BLOCK * block))
+            items.append(faces[tree.items])
+            roots.append(2 * NODE * node)
+            self._wide.append(([node + k for k in tree.levels], (block, len(tree.items))))
+            node, block = node + len(tree.children), block + len(tree.items)
+        self.nodes = array(np.concatenate(nodes).view(np.float32), Lanes, device=self.device)
+        self.blocks = empty(BLOCK * block, Lanes, self.device)
+        numbers = array(np.concatenate(items).astype(np.int32).ravel(), int32, device=self.device)
+        launch(number_blocks, numbers.size, [numbers, self.indices], [self.blocks], device=self.device)
+        return roots
 
 
 def _checked(a: Any, name: str, kind: Any, beside: array | None = None) -> array:

@@ -190,7 +190,7 @@ def test_each_row_says_how_every_back_end_does_it(row) -> None:
         isinstance(row.llvm, Instruction | Intrinsic | Libm) or row.name in {*LLVM_RULES, "cast", "reinterpret"}
     )
     used = 1 if row.name == "in_bounds" else row.arity  # whose bound only a checked access looks at
-    assert all([k for k in range(4) if f"{{{k}}}" in text] == list(range(used)) for text in row.cuda if text)
+    assert all([k for k in range(9) if f"{{{k}}}" in text] == list(range(used)) for text in row.cuda if text)
     assert (row.result == "bool") == (row.name in ("lt", "le", "gt", "ge", "eq", "ne"))
     assert set(row.accepts) <= set("fiub") and callable(row.numpy) and row.domain[0] < row.domain[1]
 

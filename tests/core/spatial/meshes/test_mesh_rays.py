@@ -7,6 +7,7 @@ import pytest
 from triangle_meshes import bumpy_sphere, mesh_of, ray_hits
 
 import sim
+from sim.core.spatial.meshes import wide
 
 
 @sim.kernel
@@ -137,3 +138,48 @@ def test_results_in_variables() -> None:
     out.zero_()
     sim.launch(cast_in_the_older_form, 1, [mesh.id, sim.vec3(1.25, 0.25, -2.0), sim.vec3(0.0, 0.0, 1.0)], [out])
     assert out.numpy().tolist() == [0, 9, 9, 9, 9]
+
+
+def scattered(count: int, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Triangles apart from each other, of these sizes, each as far from the origin as it is large."""
+    rng = np.random.default_rng(13)
+    centres = rng.normal(size=(count, 1, 3))
+    corners = (centres / np.linalg.norm(centres, axis=2, keepdims=True) * 4 + rng.normal(size=(count, 3, 3))) * sizes
+    return corners.reshape(-1, 3).astype(np.float32), np.arange(3 * count, dtype=np.int32).reshape(-1, 3)
+
+
+@pytest.mark.parametrize("levels", [1, 32])
+def test_rays_among_triangles_of_very_different_sizes(levels: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By area such a tree is deep; one that is too deep, as all with two levels are said to be, is built by halves."""
+    monkeypatch.setattr(wide, "LEVELS", levels)
+    points, faces = scattered(300, np.geomspace(1e-9, 1e9, 300)[:, None, None])
+    mesh = mesh_of(points, faces)
+    targets = points[faces].mean(1)
+    start, along = np.zeros((300, 3), np.float32), (2 * targets).astype(np.float32)
+    whole, _ = casts(mesh, start, along, 1.0)
+    every = ray_hits(points, faces, start, along)
+    assert whole[:, 0].all() and (whole[:, 1] == every.argmin(1)).all()
+    assert (whole[:, 3] == np.isfinite(every).sum(1)).all()
+
+
+def test_rays_among_many_triangles_at_one_place() -> None:
+    """More than fit a block, which no plane divides; a hit of all of them is that of one, and counts for each."""
+    points, faces = bumpy_sphere(6)
+    piled = np.concatenate([faces, np.repeat(faces[10:11], 100, 0)])
+    target = points[faces[10]].mean(0)
+    start, along = (3 * target)[None].astype(np.float32), (-2 * target)[None].astype(np.float32)
+    whole, real = casts(mesh_of(points, piled), start, along, np.inf)
+    alone, there = casts(mesh_of(points, faces), start, along, np.inf)
+    assert whole[0, 0] == alone[0, 0] == 1 and whole[0, 3] == alone[0, 3] + 100
+    assert real[0, :2].tolist() == there[0, :2].tolist()
+
+
+@pytest.mark.parametrize("direction", [-1.0, 1.0])
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_rays_without_an_end_pass_over_places_without_a_child(axis: int, direction: float) -> None:
+    points = np.array([[0, 0, 0], [2, 0, 1], [0, 2, 2]], np.float32)
+    along = np.zeros((2, 3), np.float32)
+    along[:, axis] = direction
+    start = np.stack([points.mean(0) - 5 * along[0], points.mean(0) + 5 * along[1]])
+    whole, _ = casts(mesh_of(points, np.array([[0, 1, 2]], np.int32)), start, along, np.inf)
+    assert whole[:, [0, 2, 3]].tolist() == [[1, 1, 1], [0, 0, 0]]
