@@ -198,6 +198,8 @@ def test_projections_and_their_adjoints_have_the_bits_of_single_threads(real, ad
             a[:] = rng.uniform(0.5, 1.5, a.shape)
         packed = frozenset(k for k, p in enumerate(func.params) if isinstance(p.type, ArrayType))
         func = Func(func.name, func.body, func.span, func.dims, {**func.attrs, "packed": packed, "tight": packed})
+        asked = Emitter(func).text("f").count("call void @llvm.prefetch")  # for where the next launch will cache
+        assert asked == (0 if adjoint else sum(slots for _, slots in pair.plan.caches)), constraint.name
         # one by one with indices checked, which is a body for single threads, however large the kernel
         wide, single = LlvmBackend().compile(func), LlvmBackend().compile(func, check=True)
         found = []
