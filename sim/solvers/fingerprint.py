@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -40,3 +42,49 @@ def copy_containers(value: Any) -> Any:
     if type(value) is dict:
         return {key: copy_containers(x) for key, x in value.items()}
     return value.copy() if type(value) in (set, np.ndarray) else value
+
+
+def _parts(container: Any) -> list[Any]:
+    return [*container, *container.values()] if type(container) is dict else [*container]
+
+
+@dataclass(frozen=True, eq=False)
+class Likeness:
+    """Attributes and arrays, kept to tell that they are what they were, object for object: a small part of the price
+    of a `fingerprint`, which has to be asked where this says no.
+
+    inside: every container among the attributes, with what was in it.  gradients: which of the arrays required one.
+    """
+
+    attributes: dict[str, Any]
+    inside: list[tuple[Any, list[Any]]]
+    arrays: list[array]
+    gradients: list[bool]
+    used: list[array]
+
+    @classmethod
+    def of(cls, attributes: Mapping[str, Any], used: Sequence[array]) -> Likeness | None:
+        """None where an attribute can change and stay the same object."""
+        inside, arrays, left = [], list(used), list(attributes.values())
+        while left:
+            value = left.pop()
+            if isinstance(value, array):
+                arrays.append(value)
+            elif isinstance(value, np.ndarray):
+                return None
+            elif type(value) in (list, tuple, dict, set):
+                inside.append((value, _parts(value)))
+                left += inside[-1][1]
+        return cls(dict(attributes), inside, arrays, [a.buffer.requires_grad for a in arrays], list(used))
+
+    def holds(self, attributes: Mapping[str, Any], used: Sequence[array]) -> bool:
+        """Whether these are the same ones, with the same in them."""
+        return (
+            len(attributes) == len(self.attributes)
+            and len(used) == len(self.used)
+            and [*attributes] == [*self.attributes]
+            and all(map(is_, attributes.values(), self.attributes.values()))
+            and all(map(is_, used, self.used))
+            and all(len(p := _parts(of)) == len(kept) and all(map(is_, p, kept)) for of, kept in self.inside)
+            and [a.buffer.requires_grad for a in self.arrays] == self.gradients
+        )

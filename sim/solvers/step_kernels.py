@@ -150,10 +150,10 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
         particle: array[particle_type],
     ):
         i = tid()
-        dx = vec3()
-        if w[i] > 0.0:
-            coasting = slowed(v[i], length(v[i]) if in_air else 0.0, drag[i], dt)
-            dx = dt * coasting + (dt * dt) * (gravity[0] + w[i] * f[i])
+        dx, w_i, v_i, f_i, g = vec3(), w[i], v[i], f[i], gravity[0]  # whole rows, not only those of what moves
+        if w_i > 0.0:
+            coasting = slowed(v_i, length(v_i) if in_air else 0.0, drag[i], dt)
+            dx = dt * coasting + (dt * dt) * (g + w_i * f_i)
         particle[i] = at_start(x[i], dx)
 
     @func

@@ -46,6 +46,8 @@ class PassingCheck:
 
     def begin(self) -> None:
         """Forgets what was reported."""
+        if self.model.meeting is None and self.near is None:
+            return
         self._furthest.zero_()
         self._last.zero_()
 

@@ -12,6 +12,8 @@ from sim.core.lang.types import Scalar, bool_, size_of
 
 _WIDEST = 32
 """Bytes of the widest vector that is added to memory at once: registers of x86 since AVX."""
+_AHEAD = 1 << 16
+"""Bytes at most from where a cache is written to where it is asked for: what a second-level cache has room for."""
 
 
 class LaneMemory(LaneWriter):
@@ -243,6 +245,22 @@ class LaneMemory(LaneWriter):
             )
         else:
             self.put(f"store <{n} x {t}> {whole}, ptr {at}, align {kind.size}")
+            if op.operands[0].name in self.func.attrs.get("caches", ()):
+                self.ask_ahead(op, at)
+
+    def ask_ahead(self, op: Op, at: str) -> None:
+        """Asks for the place, to write there, that the next launch will come to when it is as far as this one.
+
+        What launches cache lies one behind the other, each slot a stream of its own: of these many beginnings the
+        processor learns too late, and what it has not asked for makes stores wait.
+        """
+        array = self.names[op.operands[0]]
+        size = self.let(f"mul nsw i64 {array}.n0, {self.strides[op.operands[0], 0]}")
+        self.declared["umin"] = "declare i64 @llvm.umin.i64(i64, i64)"
+        self.declared["prefetch"] = "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)"
+        ahead = self.let(f"call i64 @llvm.umin.i64(i64 {size}, i64 {_AHEAD})")
+        place = self.let(f"getelementptr i8, ptr {at}, i64 {ahead}")
+        self.put(f"call void @llvm.prefetch.p0(ptr {place}, i32 1, i32 3, i32 1)")
 
     def store_rows(self, places: Sequence[str], kind: Scalar, count: int, offset: int, vectors: Sequence[str]) -> None:
         t = llvm_type(kind)

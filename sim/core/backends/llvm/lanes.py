@@ -20,12 +20,13 @@ from sim.core.backends.base import LANES
 from sim.core.backends.llvm.lane_memory import LaneMemory
 from sim.core.backends.llvm.lane_values import ALL, Counting, Lane, LaneVector, Uniform
 from sim.core.backends.llvm.writer import literal, llvm_type
-from sim.core.lang.analysis.thread_locality import late_updates, suits_lanes
+from sim.core.lang.analysis.thread_locality import late_updates, suits_lanes, uniform_values
 from sim.core.lang.ir.core import Block, Func, Op, Value, split_memory, walk
 from sim.core.lang.types import Scalar, size_of
 
 LONG = 64
-"""Operations of one side of a choice from which on it is jumped over where none of the eight takes it."""
+"""Operations of one side of a choice from which on it is jumped over where none of the eight takes it.  One that stores
+at a place that is the same for all threads is in any case: a single thread is meant."""
 
 
 class LaneEmitter(LaneMemory):
@@ -39,6 +40,7 @@ class LaneEmitter(LaneMemory):
     def __init__(self, func: Func, names: dict[Value, str], strides: dict[tuple[Value, int], str]) -> None:
         super().__init__(func, names, strides)
         self.late = late_updates(func)
+        self.same = uniform_values(func)
         self.put_off: list[tuple[Op, list[Lane], list[tuple[Value, Lane]], tuple[str, ...] | None]] = []
 
     def emit(self, masked: bool = False) -> list[str]:
@@ -87,7 +89,7 @@ class LaneEmitter(LaneMemory):
         for region, mask in zip(op.regions, (test, other), strict=True):
             outer = self.masks[-1] if self.masks else None
             self.masks.append(mask if outer is None else self.let(f"and <{LANES} x i1> {outer}, {mask}"))
-            if self.is_long(region):
+            if self.is_worth_a_jump(region):
                 self.jumped_over(region)
             else:
                 self.block(region)
@@ -104,11 +106,13 @@ class LaneEmitter(LaneMemory):
                 chosen = f"select <{LANES} x i1> {test}, {t} {self.vector(a, left)}, {t} {self.vector(b, right)}"
                 self.values[result] = LaneVector(self.let(chosen))
 
-    def is_long(self, region: Block) -> bool:
+    def is_worth_a_jump(self, region: Block) -> bool:
         """Is a side of a choice worth a jump, and can there be one?"""
         ops = list(walk(region))
         numbers = all(isinstance(v.type, Scalar) and v.type.is_float for v in region.yields)
-        return len(ops) >= LONG and numbers and self.late.isdisjoint(ops)
+        if not numbers or not self.late.isdisjoint(ops):
+            return False
+        return len(ops) >= LONG or any(op.name == "store" and self.same.issuperset(split_memory(op)[1]) for op in ops)
 
     def jumped_over(self, region: Block) -> None:
         """A side that some of the eight take, by the last of the masks; without any, what it gives is 0."""

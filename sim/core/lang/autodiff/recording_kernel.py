@@ -46,7 +46,8 @@ def recording_kernel(tbr: ToBeRecorded, layout: CacheLayout, plan: ReplayPlan, a
         for k, cursor in enumerate(cursors):
             b.atomic("max", counts, [b.const(k, int32)], [0], [cursor.now()])
     block.ops[:0] = logs.declared
-    return verify(Func(f"{kernel.name}_recording", block, kernel.span, kernel.dims, dict(attrs)))
+    kept = {"caches": frozenset(cache.name for cache in caches.values())}
+    return verify(Func(f"{kernel.name}_recording", block, kernel.span, kernel.dims, {**attrs, **kept}))
 
 
 @dataclass(frozen=True)

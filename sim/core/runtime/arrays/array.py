@@ -572,7 +572,10 @@ def transfer(dest: AnyArray, src: AnyArray) -> None:
         else:
             perform(Gather(dest, src.data, src.where))
             return
-    perform(Scatter(dest.data, dest.where, src) if isinstance(dest, indexedarray) else Copy(dest, src))
+    if isinstance(dest, indexedarray):
+        perform(Scatter(dest.data, dest.where, src))
+    elif not Copy.at_once(dest, src):
+        perform(Copy(dest, src))
 
 
 def _matching(dest: AnyArray, src: HostData) -> np.ndarray:

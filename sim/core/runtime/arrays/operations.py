@@ -18,7 +18,7 @@ from sim.core.lang.types import Type
 from sim.core.runtime.ambient import observers, recording
 from sim.core.runtime.devices.base_device import Device, NodeForm
 from sim.core.runtime.devices.graph import add_native_node, capturing
-from sim.core.runtime.memory.buffer import Operand, before_write
+from sim.core.runtime.memory.buffer import Operand, before_write, keepers
 from sim.core.runtime.memory.elements import add_at, add_into
 
 GradientOf = Callable[[Any], Operand | None]
@@ -88,6 +88,13 @@ def perform(operation: Operation) -> None:
         recorder.recorded(operation)
 
 
+def unwatched(*views: Operand) -> bool:
+    """Whether a write to these does not concern anybody now but whoever looks at versions later."""
+    if recording.current() is not None or capturing() is not None or observers.current() is not None or keepers.entries:
+        return False
+    return all(view.buffer.watchers is None and view.buffer.owners is None for view in views)
+
+
 def copy_detached(dest: Operand, src: Operand) -> None:
     """dest = src, where `dest` is fresh memory without a gradient: graphs capture it, tapes and forward mode do not."""
     device = dest.buffer.device
@@ -127,6 +134,16 @@ class Copy(Operation):
             raise ArrayError(f"cannot copy {what} elements into an array of {to}; convert with a kernel")
         if shape != given:
             raise ArrayError(f"cannot copy shape {given} into shape {shape}; copy a slice, or pass count=")
+
+    @classmethod
+    def at_once(cls, dest: Operand, src: Operand) -> bool:
+        """Makes the copy where nobody looks on; else does nothing, and says so."""
+        if not unwatched(dest):
+            return False
+        cls.check_forms(dest.dtype, src.dtype, dest.shape, src.shape)
+        _device(dest).copy(dest, src)
+        dest.buffer.version += 1
+        return True
 
     def check(self) -> None:
         self.check_gradients(self.dest, self.src)

@@ -39,3 +39,32 @@ def test_kernels_are_built_for(cpu):
     done = subprocess.run([sys.executable, "-c", BUILD, cpu], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-500:]
     assert int(done.stdout) > 5
+
+
+WIDE = """
+import sys
+from sim.constraints.base import REGISTRY
+from sim.constraints.projection import make_projection
+from sim.core.backends.llvm.text import Emitter
+from sim.core.backends.llvm.toolchain import toolchain
+from sim.core.lang.ir.core import Func
+from sim.core.lang.types import ArrayType, float32
+
+tools = toolchain()
+tools.cpu, tools.features = sys.argv[1], ""
+kernel = make_projection(REGISTRY["distance"], float32, True, False, False, True)
+f = kernel.specialise(tuple(p.type for p in kernel.parameters)).func
+packed = frozenset(k for k, p in enumerate(f.params) if isinstance(p.type, ArrayType))
+emitter = Emitter(Func(f.name, f.body, f.span, f.dims, {**f.attrs, "packed": packed}))
+module, machine = tools.optimise(emitter.text("kernel"), 3, emitter.vectors_given, emitter.straight)
+print("zmm" in machine.emit_assembly(module))
+"""
+
+
+@pytest.mark.skipif(platform.machine().lower() not in ("x86_64", "amd64"), reason="the names of x86 processors")
+@pytest.mark.parametrize("cpu", ["skylake-avx512", "icelake-server"])
+def test_registers_of_64_bytes_are_left_alone_where_they_slow_others_down(cpu):
+    """The inverse masses of eight constraints on two points lie in as many bytes."""
+    done = subprocess.run([sys.executable, "-c", WIDE, cpu], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-500:]
+    assert done.stdout.strip() == "False"
