@@ -34,6 +34,7 @@ from sim.model.build.shapes.facets import facet_blocks
 from sim.model.build.shapes.near import MANY, meeting_shapes, near_contact, near_pairs, rolling_pairs
 from sim.model.build.shapes.overlaps import check_apart
 from sim.model.build.shapes.pairs import pair_blocks
+from sim.model.build.tiling import tiling_of
 from sim.model.build.worlds import (
     Numbering,
     copied_attachment,
@@ -181,7 +182,8 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         *pair_blocks(parts.shapes, parts.joined, bool(is_near)),
         *rim_blocks(parts.shapes, parts.joined),
     ]
-    movers = Movers.over(free, bodies_free)
+    tiling = tiling_of(position) if parts.worlds == 1 and make.device.is_cpu else None
+    movers = Movers.over(free, bodies_free, tiling)
     shape_counts, of_shapes = shape_arrays(parts.shapes)
     vec3, frame = vector(3, make.real), transformation(make.real)
     kinds = {"body_com": (len(bodies_free), vec3), "shape_transform": (shape_counts["shapes"], frame)}
