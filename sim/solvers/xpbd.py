@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 import numpy as np
@@ -23,6 +23,7 @@ from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.launch.kernel import Kernel
 from sim.core.runtime.launch.launch import launch
 from sim.model.fields import Field
+from sim.model.model import Model
 from sim.schema.containers import List
 from sim.schema.kinds import Choice, Int, Text
 from sim.schema.reading import SchemaLine
@@ -176,6 +177,10 @@ class SolverXPBD(Solver, key="xpbd"):
             for b in self.batches
             if self.start == "elastic" and b.set.constraint.law is not None
         }
+
+    def renumbered(self, model: Model) -> SolverXPBD | None:
+        """See `Solver`.  The order of a direct solve goes by numbers, and so may what a class of the user's adds."""
+        return None if self.direct or type(self) is not SolverXPBD else replace(self, model=model)
 
     def forget_reports(self) -> None:
         """See `Solver`."""

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from sim.geometry import GeometryError, tiles_of
 
 

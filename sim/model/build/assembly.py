@@ -239,6 +239,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         near=near,
         meeting=meeting_shapes(parts.shapes, rolling if is_near else may, parts.worlds, make),
         check_start=partial(_check_start, parts),
+        along=None if tiling is None else tiling.number,
     )
     model.refresh()
     _measure(model, placed, blocks)

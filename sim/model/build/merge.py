@@ -32,8 +32,8 @@ SHAPES = ("half", "spine", "round")
 
 @dataclass(frozen=True, eq=False)
 class Movers:
-    """All that moves or is held: particles, then bodies, then the world.  free: what the solver may move; tiling: of the
-    particles, where constraints are taken tile by tile."""
+    """All that moves or is held: particles, then bodies, then the world.  free: what the solver may move; tiling: of
+    the particles, where constraints are taken tile by tile."""
 
     free: np.ndarray
     particles: int

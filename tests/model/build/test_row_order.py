@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+
 from sim.model.build.row_order import order_rows
 from sim.model.build.tiling import LARGE, TILE, tiling_of
 
