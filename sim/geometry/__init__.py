@@ -39,7 +39,6 @@ from sim.geometry.tetrahedra import tet_quality as tet_quality
 from sim.geometry.tetrahedra import tet_surface as tet_surface
 from sim.geometry.tetrahedra import tet_volumes as tet_volumes
 from sim.geometry.tetrahedra import with_elements as with_elements
-from sim.geometry.tiles import tiles_of as tiles_of
 from sim.geometry.topology import SolidMoments as SolidMoments
 from sim.geometry.topology import Topology as Topology
 from sim.geometry.topology import check_cloth as check_cloth

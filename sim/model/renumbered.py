@@ -37,8 +37,8 @@ def make_gather(kind: Type, ndim: int) -> Kernel:
     """found[..., i] = given[..., place[i]]; no place comes twice."""
     many: Any = array_type(kind, ndim)
 
-    @kernel(name=f"gather_{ndim}")
-    def gather(given: many, place: array[int], found: many):
+    @kernel(name=f"renumber_{ndim}")
+    def renumber(given: many, place: array[int], found: many):
         if ndim == 1:
             i = tid()
             found[i] = given[place[i]]
@@ -46,8 +46,8 @@ def make_gather(kind: Type, ndim: int) -> Kernel:
             frame, i = tid()
             found[frame, i] = given[frame, place[i]]
 
-    gather.exclusive = frozenset(("given",))
-    return gather
+    renumber.exclusive = frozenset(("given",))
+    return renumber
 
 
 class Renumbering:

@@ -20,6 +20,7 @@ from sim.constraints.warm_start import make_softness, make_warm_start
 from sim.core.lang.types import int32, vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.devices.graph import strand
 from sim.core.runtime.launch.kernel import Kernel
 from sim.core.runtime.launch.launch import launch
 from sim.model.fields import Field
@@ -358,12 +359,13 @@ class SolverXPBD(Solver, key="xpbd"):
             project(kernel, batch, rows, s)
             return
         given = self._constraint_data(batch, s)[:-1]  # inverse masses come constraint by constraint
-        launch(
-            self._projections[batch.set.name, first, rows.disjoint],
-            rows.count,
-            [rows.begin, *given, batch.set.weights, self._valence, s.reference, s.effective_dt],
-            [s.particle, correction, batch.multiplier],
-        )
+        with strand(rows.tile):
+            launch(
+                self._projections[batch.set.name, first, rows.disjoint],
+                rows.count,
+                [rows.begin, *given, batch.set.weights, self._valence, s.reference, s.effective_dt],
+                [s.particle, correction, batch.multiplier],
+            )
         s.watch(s.particle if self._split is None else correction, batch, rows)
 
     def _project_slots(self, kernel: Kernel, batch: ConstraintBatch, rows: Rows, s: Substep) -> None:

@@ -14,7 +14,7 @@ from rollout_tools import DT, STEPS, STRATEGIES, SYSTEMS, Case, same
 
 import sim
 from sim.model.build import assembly
-from sim.model.build.tiling import Tiling
+from sim.model.build.order.tiling import Tiling
 from sim.rollout import renumbered as inner
 from sim.rollout.trajectory import NonFiniteState
 

@@ -23,6 +23,7 @@ from sim.model.build.joints.derive import derive_joints, joint_arrays, listed_jo
 from sim.model.build.joints.starts import derive_starts
 from sim.model.build.merge import Movers, build_set, unmeasured
 from sim.model.build.motions import Moved, check_released, derive_motions, first_groups, force_arrays, motion_arrays
+from sim.model.build.order.tiling import tiling_of
 from sim.model.build.rigid.forces import BodyForce, body_force_arrays
 from sim.model.build.rigid.inertia import OfShapes
 from sim.model.build.self_contact import SelfContactBlock, derive_self_contact, refuse_overlap
@@ -34,7 +35,6 @@ from sim.model.build.shapes.facets import facet_blocks
 from sim.model.build.shapes.near import MANY, meeting_shapes, near_contact, near_pairs, rolling_pairs
 from sim.model.build.shapes.overlaps import check_apart
 from sim.model.build.shapes.pairs import pair_blocks
-from sim.model.build.tiling import tiling_of
 from sim.model.build.worlds import (
     Numbering,
     copied_attachment,

@@ -15,8 +15,8 @@ from sim.core.lang.types import int32, vector
 from sim.core.runtime.arrays.array import array
 from sim.model.build.blocks import ConstraintBlock, FromShapes
 from sim.model.build.bodies import derive_corner, derive_place
-from sim.model.build.row_order import order_rows, order_rows_of_worlds
-from sim.model.build.tiling import Tiling
+from sim.model.build.order.row_order import order_rows, order_rows_of_worlds
+from sim.model.build.order.tiling import Tiling
 from sim.model.constraint_set import ConstraintSet
 from sim.model.derived.arrays import ArrayFactory, per_element
 from sim.model.derived.derivation import Derivation, broadcast
@@ -79,9 +79,10 @@ def build_set(
     kept = np.flatnonzero(free[points].any(axis=1))
     if worlds == 1:
         tiling = movers.tiling if slots.only_particles else None
-        order, offsets, shared = order_rows(points[kept], owner[kept], free, tiling)
+        order, offsets, shared, tiles = order_rows(points[kept], owner[kept], free, tiling)
     else:
-        order, offsets, shared = order_rows_of_worlds(points, kept, [block.count for block in blocks], free, worlds)
+        counts = [block.count for block in blocks]
+        order, offsets, shared, tiles = order_rows_of_worlds(points, kept, counts, free, worlds)
     row_of = np.full(len(points), -1, np.int64)
     row_of[kept[order]] = np.arange(len(kept))
 
@@ -94,7 +95,7 @@ def build_set(
         damping=None,
         weights=make.zeros(n, weight_type(constraint.points, real)) if slots.only_particles else None,
         parameters={name: make.zeros(n, p.type(real)) for name, p in constraint.parameters.items()},
-        offsets=offsets, shared=shared, names=[], index_of={}, slots=slots,
+        offsets=offsets, shared=shared, tiles=tiles, names=[], index_of={}, slots=slots,
         placing={name: make.zeros(n, kind) for name, kind in slot_types(constraint, slots, real).items()},
     )  # fmt: skip
     if any("damping" in block.values or "damping" in block.constants for block in blocks):

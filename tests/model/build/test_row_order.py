@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sim.model.build.row_order import order_rows
-from sim.model.build.tiling import LARGE, TILE, tiling_of
+from sim.model.build.order.row_order import order_rows
+from sim.model.build.order.tiling import LARGE, TILE, tiling_of
 
 
 def _order(points: np.ndarray) -> tuple[np.ndarray, list[int]]:
@@ -59,7 +59,7 @@ def test_constraints_of_a_large_model_go_tile_by_tile(at_random: bool) -> None:
     tiling = tiling_of(position)
     assert tiling is not None and (tiling.number is not None) == at_random
     free = np.ones(n * n, bool)
-    order, offsets, shared = order_rows(points, np.zeros(len(points), int), free, tiling)
+    order, offsets, shared, tiles = order_rows(points, np.zeros(len(points), int), free, tiling)
     assert sorted(order) == list(range(len(points)))
     assert shared == offsets[1:]
     visited = []
@@ -67,7 +67,8 @@ def test_constraints_of_a_large_model_go_tile_by_tile(at_random: bool) -> None:
         own = points[order[begin:end]]
         assert len(np.unique(own)) == own.size  # no two share a point
         visited.append(set(tiling.tile[own].ravel()))
-    inner = [tiles.pop() for tiles in visited if len(tiles) == 1]
+    assert tiles == [next(iter(found)) if len(found) == 1 else None for found in visited]
+    inner = [tile for tile in tiles if tile is not None]
     assert inner == sorted(inner) and len(set(inner)) == tiling.tile.max() + 1  # once each, one behind the other
     crossing = (tiling.tile[points].min(axis=1) != tiling.tile[points].max(axis=1)).sum()
     assert len(order) - offsets[len(inner)] == crossing < 0.05 * len(order)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sim.geometry import check_coloring, color_constraints
-from sim.model.build.tiling import LARGE, Tiling
+from sim.model.build.order.tiling import LARGE, Tiling
 
 CROSSING = 0.25
 """Share of constraints that cross tiles from which on tiles are none: neighbours in space are not those of the set."""
@@ -28,16 +28,19 @@ NEAR = 16
 class RowOrder(NamedTuple):
     """order: row -> constraint; colour c is rows offsets[c] to offsets[c + 1], sharing no point before shared[c].
 
-    Every tile has colours of its own."""
+    Every tile has colours of its own; tiles[c]: that of all points of colour c, None where they are of several; empty
+    where there are no tiles."""
 
     order: np.ndarray
     offsets: list[int]
     shared: list[int]
+    tiles: list[int | None]
 
 
 def order_rows(points: np.ndarray, owner: np.ndarray, free: np.ndarray, tiling: Tiling | None = None) -> RowOrder:
     """The order of constraints on points (n, k).  owner (n,): the block that each comes from; free: (particles,);
     tiling: of the particles, None where there is none."""
+    tiles: list[int | None] = []
     if points.shape[1] == 1 and _once_each(points, owner):
         # Contacts: a shape meets each point once, so its constraints have one colour, and the shapes come in turn.
         order = np.argsort(owner, kind="stable")
@@ -48,10 +51,11 @@ def order_rows(points: np.ndarray, owner: np.ndarray, free: np.ndarray, tiling: 
         coloring = color_constraints(points, free)
         order, offsets, color = coloring.order, coloring.offsets, coloring.color[coloring.order]
         if tiling is not None and coloring.count > 1:  # one colour goes over the points once in any case
-            order, offsets, color = _by_tiles(points, order, color, tiling.tile)
+            order, offsets, color, tiles = _by_tiles(points, order, color, tiling.tile)
     check_coloring(points[order], color, free)
     along = points if tiling is None or tiling.number is None else tiling.number[points]
-    return _disjoint_first(along, order, [int(o) for o in offsets])
+    order, shared = _disjoint_first(along, order, offsets)
+    return RowOrder(order, [int(o) for o in offsets], shared, tiles)
 
 
 def order_rows_of_worlds(
@@ -79,26 +83,30 @@ def order_rows_of_worlds(
     order = np.concatenate([np.zeros(0, np.int64), *rows])
     color = np.repeat(np.arange(len(alone.offsets) - 1), worlds * np.diff(alone.offsets))
     check_coloring(points[kept[order]], color, free)
-    return RowOrder(order, [worlds * o for o in alone.offsets], [worlds * s for s in alone.shared])
+    return RowOrder(order, [worlds * o for o in alone.offsets], [worlds * s for s in alone.shared], [])
 
 
 def _by_tiles(
     points: np.ndarray, order: np.ndarray, color: np.ndarray, tile: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows (order, offsets, color) sorted by tile before colour; as they are where too many cross tiles."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[int | None]]:
+    """Rows (order, offsets, color, tile of each colour) sorted by tile before colour; as they are where too many cross
+    tiles."""
     tiles, count = tile[points[order]], int(tile.max(initial=0)) + 1
     place = np.where((tiles == tiles[:, :1]).all(axis=1), tiles[:, 0], count)  # those that cross come last
     key = place.astype(np.int64) * (int(color.max(initial=0)) + 1) + color
-    if (place == count).mean() > CROSSING:
+    crossing = (place == count).mean()
+    if crossing > CROSSING:
         key = color.astype(np.int64)
     by_key = np.argsort(key, kind="stable")
     _, begin, number = np.unique(key[by_key], return_index=True, return_inverse=True)
-    return order[by_key], np.append(begin, len(order)), number
+    own = place[by_key][begin].tolist() if crossing <= CROSSING else []
+    return order[by_key], np.append(begin, len(order)), number, [None if t == count else t for t in own]
 
 
-def _disjoint_first(points: np.ndarray, order: np.ndarray, offsets: list[int]) -> RowOrder:
-    """Within each colour, constraints with a point, pinned or not, that an earlier one has too go to its end."""
-    rows, shared, large = [], [], bool(points.max(initial=0) >= LARGE)
+def _disjoint_first(points: np.ndarray, order: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, list[int]]:
+    """Within each colour, constraints with a point, pinned or not, that an earlier one has too go to its end; where
+    these begin."""
+    rows, shared, large = [], list[int](), bool(points.max(initial=0) >= LARGE)
     for begin, end in zip(offsets, offsets[1:], strict=False):
         own = order[begin:end]
         if large:
@@ -107,8 +115,8 @@ def _disjoint_first(points: np.ndarray, order: np.ndarray, offsets: list[int]) -
         _, first, which = np.unique(flat, return_index=True, return_inverse=True)
         disjoint = (first[which] == np.arange(len(flat))).reshape(len(own), -1).all(axis=1)
         rows += [own[disjoint][_without_stalls(points[own[disjoint]])], own[~disjoint]]
-        shared.append(begin + int(disjoint.sum()))
-    return RowOrder(np.concatenate([order[:0], *rows]), offsets, shared)
+        shared.append(int(begin + disjoint.sum()))
+    return np.concatenate([order[:0], *rows]), shared
 
 
 def _along_points(points: np.ndarray, rows: np.ndarray) -> np.ndarray:

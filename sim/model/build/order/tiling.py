@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.geometry import tiles_of
-
 LARGE = 1 << 15
 """Points from which on they do not stay in a processor's own cache: 32 bytes each while a step is taken."""
 TILE = 1 << 12
@@ -18,6 +16,27 @@ SCATTERED = 1 / 16
 by row it is 1/64, at random nearly all."""
 FINE = 64
 """Points that are neighbours in the numbers along tiles too."""
+
+
+def tiles_of(positions: np.ndarray, most: int) -> np.ndarray:
+    """The tile of each of points (n, 3), (n,) int32 from 0: halves of halves, across the longest side, until none has
+    more than `most` points.  Which points are neighbours decides, whatever their numbers are.
+
+    M. J. Berger, S. H. Bokhari, "A Partitioning Strategy for Nonuniform Problems on Multiprocessors", IEEE Transactions
+    on Computers C-36, 1987 (recursive coordinate bisection).
+    """
+    tile = np.zeros(len(positions), np.int32)
+    open_parts, count = [np.arange(len(positions))], 0
+    while open_parts:
+        part = open_parts.pop()
+        if len(part) <= most:
+            tile[part] = count
+            count += 1
+            continue
+        here, half = positions[part], len(part) // 2
+        order = np.argpartition(here[:, int(np.ptp(here, axis=0).argmax())], half)
+        open_parts += [part[order[half:]], part[order[:half]]]
+    return tile
 
 
 @dataclass(frozen=True, eq=False)
