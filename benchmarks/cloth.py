@@ -56,9 +56,9 @@ def grid_constraints(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Ours:
-    """The cloth as a model of this package."""
+    """The cloth as a model of this package.  at_random: its points have numbers at random, not row by row."""
 
-    def __init__(self, n: int, dtype: Any = sim.float32) -> None:
+    def __init__(self, n: int, dtype: Any = sim.float32, at_random: bool = False) -> None:
         row, column = np.divmod(np.arange(n * n), n)
         h = 1.0 / (n - 1)
         x = np.stack([column * h, np.full(n * n, 0.5), row * h], axis=1)
@@ -74,9 +74,11 @@ class Ours:
         mass[[0, n - 1]] = 0.0
         v[[0, n - 1]] = 0.0
         pairs, compliance = grid_constraints(n)
+        number = np.random.default_rng(1).permutation(n * n) if at_random else np.arange(n * n)
+        given = np.argsort(number)
         builder = sim.ModelBuilder(gravity=GRAVITY)
-        builder.add_particles(x, vel=v, mass=mass)
-        builder.add_constraints("distance", pairs, compliance=compliance, label="net")
+        builder.add_particles(x[given], vel=v[given], mass=mass[given])
+        builder.add_constraints("distance", number[pairs], compliance=compliance, label="net")
         self.model = builder.finalize(dtype=dtype, requires_grad=True)
         self.solver = sim.SolverXPBD(self.model)
         self.state = self.model.state()

@@ -15,7 +15,9 @@ from sim.model.derived.derivation import Derivation
 @dataclass(eq=False)
 class ConstraintSet:
     """The n constraints of one declaration.  Colour c is rows `offsets[c]` to `offsets[c + 1]`; its constraints share
-    no free point, so that they may be projected side by side; those before row `shared[c]` nor a pinned one.
+    no free point, so that they may be projected side by side; those before row `shared[c]` nor a pinned one.  Of a
+    large model each tile of points has colours of its own; tiles[c]: that of all points of colour c, None where they
+    are of several; empty where there are no tiles.
 
     slots: to what the points belong; points: (n, k) int32, numbers of particles, or of bodies where the slot is one;
     placing: where on their bodies, or in the world: entry of `slot_struct` -> (n,); compliance: (n,) real, or vectors
@@ -43,6 +45,7 @@ class ConstraintSet:
     surface: dict[str, array] = field(default_factory=dict)
     near: str = ""
     lane: int = 0
+    tiles: list[int | None] = field(default_factory=list)
     derivations: list[Derivation] = field(repr=False, default_factory=list)
 
     @property

@@ -21,7 +21,7 @@ class Field:
 
     shape: extents, each the name of a count (`particles`, ...) or a number; kind: `real` (the model's precision),
     `vec3` (three of them), `mat33`, `transform`, `spatial` (six), `double` (float64) or `int`; unit: SI; constant:
-    never has a gradient.
+    never has a gradient; points: its elements are numbers of particles.
     """
 
     name: str
@@ -30,6 +30,7 @@ class Field:
     unit: str
     doc: str
     constant: bool = False
+    points: bool = False
 
     def dtype(self, real: Scalar) -> Type:
         """The element type in a model of precision `real`."""
@@ -116,13 +117,14 @@ MODEL_FIELDS: tuple[Field, ...] = (
     Field("mesh_hinges", ("mesh hinges", 4), "int", "",
           "vertices of the edges of all meshes that look outward: both ends, third corners of the triangles left and "
           "right"),
-    Field("tri_indices", ("triangles", 3), "int", "", "points of the triangles"),
+    Field("tri_indices", ("triangles", 3), "int", "", "points of the triangles", points=True),
     Field("tri_air_normal", ("triangles",), "real", "", "drag coefficient across; derived from `<label>.air.normal`"),
     Field("tri_air_tangential", ("triangles",), "real", "", "along the triangle; from `<label>.air.tangential`"),
-    Field("edge_indices", ("edges", 2), "int", "", "points of the edges of the surfaces"),
-    Field("spring_indices", ("springs", 2), "int", "", "points of springs and of the links of chains"),
-    Field("tet_indices", ("tetrahedra", 4), "int", "", "points of the tetrahedra"),
-    Field("attachment_point", ("attached",), "int", "", "the attached points; each at most once"),
+    Field("edge_indices", ("edges", 2), "int", "", "points of the edges of the surfaces", points=True),
+    Field("spring_indices", ("springs", 2), "int", "", "points of springs and of the links of chains",
+          points=True),
+    Field("tet_indices", ("tetrahedra", 4), "int", "", "points of the tetrahedra", points=True),
+    Field("attachment_point", ("attached",), "int", "", "the attached points; each at most once", points=True),
     Field("attachment_anchor", ("attached",), "vec3", "m", "where they are held at displacement 0; derived"),
     Field("attachment_group", ("attached",), "int", "", "the attachment that each belongs to"),
     Field("attachment_slot", ("attached",), "int", "",
@@ -135,7 +137,8 @@ MODEL_FIELDS: tuple[Field, ...] = (
           "displacement or rotation vector; derived from `<label>.motion.<k>.move|swing|turn`"),
     Field("motion_a", ("motions",), "real", "s or Hz", "start of a move [s], frequency of a swing [Hz]", True),
     Field("motion_b", ("motions",), "real", "s", "end of a move [s]; 0 for a swing", True),
-    Field("push_point", ("pushed",), "int", "", "points that loads push with forces over time; each at most once"),
+    Field("push_point", ("pushed",), "int", "", "points that loads push with forces over time; each at most once",
+          points=True),
     Field("push_load", ("pushed",), "int", "", "the number of that load"),
     Field("push_share", ("pushed",), "real", "", "part of the force that the point gets", True),
     Field("push_offset", ("pushing loads + 1",), "int", "", "forces of load g: push_offset[g] to [g + 1]"),

@@ -7,6 +7,8 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+import numpy as np
+
 from sim.core.lang.errors import did_you_mean
 from sim.core.lang.types import Scalar
 from sim.core.runtime.ambient import observers, recording
@@ -45,6 +47,8 @@ class Model:
     contact: the surfaces that collide with themselves and each other, None for none; near: the shapes of bodies that
     every step looks for, None where all pairs of them are constraints from the beginning; meeting: those pairs, and
     those with balls of the world.
+    along: (particles,) numbers that go along memory where those of the particles do not, None else; user_numbers: those
+    of the user where this is the model under such numbers (`sim.model.renumbered`), None else.
     """
 
     def __init__(
@@ -67,6 +71,7 @@ class Model:
         near: BodyContact | None = None,
         meeting: MeetingShapes | None = None,
         check_start: Callable[[Model], None] = lambda model: None,
+        along: np.ndarray | None = None,
     ) -> None:
         self.__dict__.update(arrays)
         self.device: Device = make.device
@@ -77,6 +82,8 @@ class Model:
         self.in_wind, self.bodies, self.visuals = in_wind, bodies or {}, list(visuals)
         self.joints, self.contact, self.near, self.meeting = joints or {}, contact, near, meeting
         self._derivations, self._check_start = list(derivations), check_start
+        self.along = along
+        self.user_numbers: np.ndarray | None = None
         self._recorded: Bookmark | None = None  # on a tape: derived data is recorded before it
         self._captured: weakref.ref[Graph] | None = None  # the graph in which derived data was captured last
         self._left: list[tuple[int, int]] | None = None  # the content of derived data after the last `renew`
@@ -245,6 +252,17 @@ class Model:
         for s in made.constraint_sets.values():
             s.parameters = dict(s.parameters)
         return made
+
+    def renumbered(self, user_numbers: np.ndarray, derivations: list[Derivation]) -> Model:
+        """The same content under another object, whose arrays the caller replaces; these derivations fill them."""
+        made = copy.copy(self)
+        made.along, made.user_numbers = None, user_numbers
+        made._derivations, made._recorded, made._captured, made._left = derivations, None, None, None
+        return made
+
+    def user_number(self, particle: int) -> int:
+        """The number by which the user knows a particle."""
+        return int(particle if self.user_numbers is None else self.user_numbers[particle])
 
     @contextmanager
     def gradients_of(self, paths: Iterable[str]) -> Iterator[None]:

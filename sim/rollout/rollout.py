@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from numbers import Real
 
 from sim.core.lang.errors import SimError, entry_point
@@ -10,6 +11,7 @@ from sim.core.runtime.tape.tape import Tape
 from sim.model.control import Control
 from sim.model.state import State
 from sim.rollout.recorded import RecordedRun
+from sim.rollout.renumbered import renumbered
 from sim.rollout.runs import ObservedRun, Run
 from sim.rollout.strategies import StoreAll, Strategy
 from sim.rollout.trajectory import Plan, Trajectory
@@ -48,9 +50,26 @@ def rollout(
     _check_arguments(solver, state, steps, dt, frame_every, strategy)
     solver.begin()
     refuse_growing(solver, float(dt))
-    plan = Plan(solver, state, int(steps), float(dt), control, int(steps if frame_every is None else frame_every))
-    recorder = recording.current()
+    recorder, every = recording.current(), int(steps if frame_every is None else frame_every)
     tape = recorder if isinstance(recorder, Tape) else None
+
+    def run(taking: Solver, start: State) -> Trajectory:
+        return _run(Plan(taking, start, int(steps), float(dt), control, every), strategy, tape)
+
+    inner = None if observers.current() is not None else renumbered(solver)
+    if inner is None:
+        result = run(solver, state)
+    else:
+        with tape.all_or_nothing() if tape is not None else nullcontext():
+            result = inner.rollout(solver, state, run)
+    if observers.current() is None:
+        warn_of_steps(solver, result.final, int(steps), float(dt))
+    return result
+
+
+def _run(plan: Plan, strategy: Strategy | None, tape: Tape | None) -> Trajectory:
+    """Take the steps of a plan, on a tape if there is one."""
+    solver = plan.solver
     wanted = tape is not None and any(a.requires_grad for a in plan.inputs)
     if wanted and not solver.model.requires_grad:
         raise RolloutError(
@@ -67,8 +86,6 @@ def rollout(
     else:
         run = Run(*parts)
     run.execute(tape)
-    if observers.current() is None:
-        warn_of_steps(solver, result.final, plan.steps, plan.dt)
     return result
 
 

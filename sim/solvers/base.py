@@ -215,6 +215,11 @@ class Solver:
         made._own_scratch()
         return made
 
+    def renumbered(self, model: Model) -> Solver | None:
+        """The same solver for the same model under other numbers of its particles (`sim.model.renumbered`); None where
+        its results depend on these numbers."""
+        return None
+
     @property
     def settings(self) -> Hashable:
         """What a step depends on beside the content of arrays: all attributes, objects but containers by identity."""

@@ -18,12 +18,14 @@ from sim.model.state import State
 @dataclass(frozen=True)
 class Rows:
     """The constraints of one launch, `begin` to `begin + count - 1`.  disjoint: they share no point, pinned or not.
-    back: what a thread takes one after the other it takes in the opposite order."""
+    back: what a thread takes one after the other it takes in the opposite order.  tile: that of all of their points,
+    which those of other tiles do not touch."""
 
     begin: int
     count: int
     disjoint: bool
     back: bool = False
+    tile: int | None = None
 
 
 Launches = Sequence[tuple["ConstraintBatch", Rows]]
@@ -62,12 +64,12 @@ class ConstraintBatch:
     def colors(self) -> Iterator[Rows]:
         """The launches that go over all constraints, colour by colour: of each first those that share no point at all,
         whose kernel need not be careful, then those that have a pinned point in common."""
-        offsets = self.set.offsets
-        for begin, shared, end in zip(offsets, self.set.shared, offsets[1:], strict=False):
+        offsets, tiles = self.set.offsets, self.set.tiles or [None] * self.set.color_count
+        for begin, shared, end, tile in zip(offsets, self.set.shared, offsets[1:], tiles, strict=False):
             if shared > begin:
-                yield Rows(begin, shared - begin, True)
+                yield Rows(begin, shared - begin, True, tile=tile)
             if end > shared:
-                yield Rows(shared, end - shared, False)
+                yield Rows(shared, end - shared, False, tile=tile)
 
     def colors_without(self, left_out: np.ndarray) -> Iterator[Rows]:
         """The same without some of the rows."""
@@ -75,7 +77,7 @@ class ConstraintBatch:
             chosen = np.setdiff1d(np.arange(rows.begin, rows.begin + rows.count), left_out)
             for run in np.split(chosen, np.flatnonzero(np.diff(chosen) > 1) + 1):
                 if len(run):
-                    yield Rows(int(run[0]), len(run), rows.disjoint)
+                    yield replace(rows, begin=int(run[0]), count=len(run))
 
     @property
     def all_at_once(self) -> Rows:

@@ -33,7 +33,7 @@ class Blame:
         bad_points, bad_bodies = self._points(written), self._bodies()
         if len(bad_points) + len(bad_bodies) == 0:
             return
-        who = f"point {bad_points[0]}" if len(bad_points) else self._name(bad_bodies[0])
+        who = f"point {min(map(self.model.user_number, bad_points))}" if len(bad_points) else self._name(bad_bodies[0])
         if batch is None or rows is None:
             self.found = f"at {who}, {self._start(bad_bodies) if not len(bad_points) else PREDICTED}"
             return
@@ -72,9 +72,13 @@ class Blame:
 
     def _movers(self, made: ConstraintSet, numbers: np.ndarray) -> str:
         if made.slots.only_particles:
-            return f"points {numbers.tolist()}"
+            return f"points {[*map(self.model.user_number, numbers)]}"
         names = [
-            f"point {number}" if kind == PARTICLE else "the world" if kind == WORLD else self._name(number)
+            f"point {self.model.user_number(number)}"
+            if kind == PARTICLE
+            else "the world"
+            if kind == WORLD
+            else self._name(number)
             for kind, number in zip(made.slots.kinds, numbers, strict=True)
         ]
         return " and ".join(dict.fromkeys(names))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 import numpy as np
@@ -20,9 +20,11 @@ from sim.constraints.warm_start import make_softness, make_warm_start
 from sim.core.lang.types import int32, vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.devices.graph import strand
 from sim.core.runtime.launch.kernel import Kernel
 from sim.core.runtime.launch.launch import launch
 from sim.model.fields import Field
+from sim.model.model import Model
 from sim.schema.containers import List
 from sim.schema.kinds import Choice, Int, Text
 from sim.schema.reading import SchemaLine
@@ -176,6 +178,10 @@ class SolverXPBD(Solver, key="xpbd"):
             for b in self.batches
             if self.start == "elastic" and b.set.constraint.law is not None
         }
+
+    def renumbered(self, model: Model) -> SolverXPBD | None:
+        """See `Solver`.  The order of a direct solve goes by numbers, and so may what a class of the user's adds."""
+        return None if self.direct or type(self) is not SolverXPBD else replace(self, model=model)
 
     def forget_reports(self) -> None:
         """See `Solver`."""
@@ -353,12 +359,13 @@ class SolverXPBD(Solver, key="xpbd"):
             project(kernel, batch, rows, s)
             return
         given = self._constraint_data(batch, s)[:-1]  # inverse masses come constraint by constraint
-        launch(
-            self._projections[batch.set.name, first, rows.disjoint],
-            rows.count,
-            [rows.begin, *given, batch.set.weights, self._valence, s.reference, s.effective_dt],
-            [s.particle, correction, batch.multiplier],
-        )
+        with strand(rows.tile):
+            launch(
+                self._projections[batch.set.name, first, rows.disjoint],
+                rows.count,
+                [rows.begin, *given, batch.set.weights, self._valence, s.reference, s.effective_dt],
+                [s.particle, correction, batch.multiplier],
+            )
         s.watch(s.particle if self._split is None else correction, batch, rows)
 
     def _project_slots(self, kernel: Kernel, batch: ConstraintBatch, rows: Rows, s: Substep) -> None:

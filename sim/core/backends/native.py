@@ -7,6 +7,8 @@ number of indices that is worth a thread.  Compiled kernels are such functions; 
     copy   block {to, from}: bytes; the two may overlap if it is not split
     clear  block {to}: bytes become 0
     give32, give64   block {to, from}: floats of `from` are added to `to`, and become 0
+    strands   block {table, offsets}: rows offsets[s] to offsets[s + 1] of another table, for s from begin / 64 to
+              end / 64: strands of rows that have nothing to do with each other, so that threads may share them
 
 LLVM text, because users have no C compiler.
 """
@@ -50,6 +52,22 @@ loop:
   %more = icmp slt i64 %next, %count
   br i1 %more, label %loop, label %done
 done:
+  ret void
+}
+
+define void @strands(ptr %block, i64 %begin, i64 %end) nounwind {
+  %table = load ptr, ptr %block
+  %offsets.p = getelementptr inbounds i64, ptr %block, i64 1
+  %offsets = load ptr, ptr %offsets.p
+  %first.s = lshr i64 %begin, 6
+  %last.s = lshr i64 %end, 6
+  %first.p = getelementptr inbounds i64, ptr %offsets, i64 %first.s
+  %last.p = getelementptr inbounds i64, ptr %offsets, i64 %last.s
+  %first = load i64, ptr %first.p
+  %last = load i64, ptr %last.p
+  %rows = getelementptr inbounds [4 x i64], ptr %table, i64 %first
+  %count = sub nsw i64 %last, %first
+  call void @walk(ptr %rows, i64 %count)
   ret void
 }
 
@@ -312,6 +330,8 @@ declare i64 @llvm.umin.i64(i64, i64)
 
 ACTIVE, YIELD, NUMBER, STOP = 1, 2, 3, 4
 _ROW_AT, _DONE, WORDS = 16, 32, 48
+PART = 64
+"""Parts of a row begin at multiples of this."""
 MOST_PARTS = 4
 """Parts of a row per thread: one thread that is held up keeps others waiting for one part at most."""
 
@@ -342,7 +362,7 @@ _TEXT = (
     + _GIVE.replace("NAME", "give32").replace("TYPE", "float")
     + _GIVE.replace("NAME", "give64").replace("TYPE", "double")
 )
-_NAMES = ("walk", "walk_together", "work", "copy", "clear", "give32", "give64")
+_NAMES = ("walk", "walk_together", "work", "strands", "copy", "clear", "give32", "give64")
 
 
 class Native:

@@ -23,6 +23,7 @@ from sim.model.build.joints.derive import derive_joints, joint_arrays, listed_jo
 from sim.model.build.joints.starts import derive_starts
 from sim.model.build.merge import Movers, build_set, unmeasured
 from sim.model.build.motions import Moved, check_released, derive_motions, first_groups, force_arrays, motion_arrays
+from sim.model.build.order.tiling import tiling_of
 from sim.model.build.rigid.forces import BodyForce, body_force_arrays
 from sim.model.build.rigid.inertia import OfShapes
 from sim.model.build.self_contact import SelfContactBlock, derive_self_contact, refuse_overlap
@@ -181,7 +182,8 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         *pair_blocks(parts.shapes, parts.joined, bool(is_near)),
         *rim_blocks(parts.shapes, parts.joined),
     ]
-    movers = Movers.over(free, bodies_free)
+    tiling = tiling_of(position) if parts.worlds == 1 and make.device.is_cpu else None
+    movers = Movers.over(free, bodies_free, tiling)
     shape_counts, of_shapes = shape_arrays(parts.shapes)
     vec3, frame = vector(3, make.real), transformation(make.real)
     kinds = {"body_com": (len(bodies_free), vec3), "shape_transform": (shape_counts["shapes"], frame)}
@@ -237,6 +239,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         near=near,
         meeting=meeting_shapes(parts.shapes, rolling if is_near else may, parts.worlds, make),
         check_start=partial(_check_start, parts),
+        along=None if tiling is None else tiling.number,
     )
     model.refresh()
     _measure(model, placed, blocks)

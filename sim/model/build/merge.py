@@ -15,7 +15,8 @@ from sim.core.lang.types import int32, vector
 from sim.core.runtime.arrays.array import array
 from sim.model.build.blocks import ConstraintBlock, FromShapes
 from sim.model.build.bodies import derive_corner, derive_place
-from sim.model.build.row_order import order_rows, order_rows_of_worlds
+from sim.model.build.order.row_order import order_rows, order_rows_of_worlds
+from sim.model.build.order.tiling import Tiling
 from sim.model.constraint_set import ConstraintSet
 from sim.model.derived.arrays import ArrayFactory, per_element
 from sim.model.derived.derivation import Derivation, broadcast
@@ -31,15 +32,17 @@ SHAPES = ("half", "spine", "round")
 
 @dataclass(frozen=True, eq=False)
 class Movers:
-    """All that moves or is held: particles, then bodies, then the world.  free: what the solver may move."""
+    """All that moves or is held: particles, then bodies, then the world.  free: what the solver may move; tiling: of
+    the particles, where constraints are taken tile by tile."""
 
     free: np.ndarray
     particles: int
+    tiling: Tiling | None = None
 
     @classmethod
-    def over(cls, particles: np.ndarray, bodies: np.ndarray) -> Movers:
+    def over(cls, particles: np.ndarray, bodies: np.ndarray, tiling: Tiling | None) -> Movers:
         """From what is free of each."""
-        return cls(np.concatenate([particles, bodies, [False]]), len(particles))
+        return cls(np.concatenate([particles, bodies, [False]]), len(particles), tiling)
 
     def of(self, slots: Slots, numbers: np.ndarray) -> np.ndarray:
         """From numbers (n, k) of particles and bodies to those of movers."""
@@ -75,9 +78,11 @@ def build_set(
     owner = np.repeat(np.arange(len(blocks)), [block.count for block in blocks])
     kept = np.flatnonzero(free[points].any(axis=1))
     if worlds == 1:
-        order, offsets, shared = order_rows(points[kept], owner[kept], free)
+        tiling = movers.tiling if slots.only_particles else None
+        order, offsets, shared, tiles = order_rows(points[kept], owner[kept], free, tiling)
     else:
-        order, offsets, shared = order_rows_of_worlds(points, kept, [block.count for block in blocks], free, worlds)
+        counts = [block.count for block in blocks]
+        order, offsets, shared, tiles = order_rows_of_worlds(points, kept, counts, free, worlds)
     row_of = np.full(len(points), -1, np.int64)
     row_of[kept[order]] = np.arange(len(kept))
 
@@ -90,7 +95,7 @@ def build_set(
         damping=None,
         weights=make.zeros(n, weight_type(constraint.points, real)) if slots.only_particles else None,
         parameters={name: make.zeros(n, p.type(real)) for name, p in constraint.parameters.items()},
-        offsets=offsets, shared=shared, names=[], index_of={}, slots=slots,
+        offsets=offsets, shared=shared, tiles=tiles, names=[], index_of={}, slots=slots,
         placing={name: make.zeros(n, kind) for name, kind in slot_types(constraint, slots, real).items()},
     )  # fmt: skip
     if any("damping" in block.values or "damping" in block.constants for block in blocks):

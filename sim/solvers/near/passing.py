@@ -154,7 +154,7 @@ class PointPassingCheck:
             label = next(label for label, rows in made.index_of.items() if last - 1 in rows)
             who = "an edge" if made.constraint in (*FACETS, contact_mesh_edges) else "a corner, a ball or an end"
             if made.slots.particles:
-                number = int(made.points.numpy()[last - 1, made.slots.particles[0]])
+                number = self.model.user_number(made.points.numpy()[last - 1, made.slots.particles[0]])
                 name = next((g.name for g in self.model.groups.values() if g.start <= number < g.start + g.count), "")
                 who = f"point {number} of {name!r}" if name else f"point {number}"
                 if made.constraint in FACETS:

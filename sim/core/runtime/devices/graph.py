@@ -52,6 +52,8 @@ class Graph:
         """Whether it reads arrays that required a gradient when it was captured."""
         self.owns_fresh_memory = False
         """Whether arrays that are made while it is captured begin anew at each replay, with their zeros."""
+        self.strand: int | None = None
+        """Of what is captured now, see `strand`."""
         self.broken = ""
         """What broke off while this was captured."""
 
@@ -66,6 +68,7 @@ class Graph:
         segment = self._native_segment()
         segment.rows.append((function, block, end, grain))
         segment.labels.append((name, nbytes))
+        segment.strands.append(self.strand if grain else None)
         self._keep.append(keep)
         self._count += 1
 
@@ -249,6 +252,23 @@ def capturing() -> Graph | None:
         return None
     entries = opened.entries
     return entries[-1] if entries else None
+
+
+@contextmanager
+def strand(number: int | None) -> Iterator[None]:
+    """`with strand(3):` launches inside touch nothing that those of other strands around them touch; None: they may.
+
+    Threads then take strands as a whole.  What cannot be shared among threads in itself is no part of one.
+    """
+    graph = capturing()
+    if graph is None or number is None:
+        yield
+        return
+    graph.strand = number
+    try:
+        yield
+    finally:
+        graph.strand = None
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from sim.core.runtime.arrays.creation import empty, zeros
 from sim.core.runtime.compiled.argument_packing import Memory
 from sim.core.runtime.compiled.compiled import Compiled
 from sim.core.runtime.debug.races import refuse_races
-from sim.core.runtime.devices.graph import add_node, add_whole_node, capturing
+from sim.core.runtime.devices.graph import add_node, add_whole_node, capturing, strand
 from sim.core.runtime.launch.adjoints import AdjointPair, Differentiated
 from sim.core.runtime.launch.aliases import Aliases
 from sim.core.runtime.launch.calls import Call, run, thread_count
@@ -46,7 +46,7 @@ class LaunchRecord:
 
     live_ins, finals: by number of the parameter.
     counts: entries of the logs `returned`, then of the undo logs; None where there are neither.
-    structures: what it read by address; the adjoint finds it where it was.
+    structures: what it read by address; the adjoint finds it where it was.  strand: see `graph.strand`.
     """
 
     call: Call
@@ -57,6 +57,7 @@ class LaunchRecord:
     counts: array | None
     finals: dict[int, LiveIn]
     structures: Sequence[LiveIn] = ()
+    strand: int | None = None
 
     def backward(self) -> None:
         call, plan = self.call, self.pair.plan
@@ -79,7 +80,8 @@ class LaunchRecord:
         if saved:
             add_whole_node(partial(_with_restored, saved, adjoint), (), ())
         else:
-            adjoint()
+            with strand(self.strand):
+                adjoint()
 
     def content(self) -> tuple[object, ...]:
         """Stands for what its arrays hold now: equal again only if nobody has written there, or others have where it
@@ -201,6 +203,8 @@ def run_recorded(call: Call, pair: AdjointPair, before: dict[int, LiveIn], live_
         record = _run_caching(call, pair, pair.forward, before, live_ins)
     if pair.plan.finals:
         record.finals = _live_in_at(call, pair.plan.finals, live_ins)
+    graph = capturing()
+    record.strand = None if graph is None else graph.strand
     return record
 
 
