@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sim.constraints.contact.sweep import EDGE_EDGE, POINT_TRIANGLE, particle_kernels, sweep_kernels
+from sim.constraints.contact.sweep import (
+    EDGE_EDGE,
+    PIECES,
+    POINT_TRIANGLE,
+    particle_kernels,
+    report_kernel,
+    sweep_kernels,
+)
 from sim.core.lang.types import vector
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array
@@ -84,4 +91,6 @@ class SelfContactStep:
         with recording.paused():
             for kind in (POINT_TRIANGLE, EDGE_EDGE):
                 inputs = [kind * room, pairs.count, pairs.rows, pairs.limit, of.half_thickness, reference, particle]
-                launch(sweep_kernels(kind, self.model.dtype, True).measure, room, inputs, [pairs.report])
+                launch(sweep_kernels(kind, self.model.dtype, True).measure, room, inputs, [pairs.deep])
+                given = [kind * room, kind, pairs.count, pairs.deep]
+                launch(report_kernel(self.model.dtype), PIECES, given, [pairs.report])

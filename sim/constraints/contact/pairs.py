@@ -95,6 +95,17 @@ def places_on_edges(a, b, c, d):
 
 
 @func
+def edges_cross(a, b, c, d):
+    """Whether `places_on_edges` are inside of both, without the places."""
+    along, other, apart = b - a, d - c, a - c
+    aa, ee, ae = dot(along, along), dot(other, other), dot(along, other)
+    f, g = dot(other, apart), dot(along, apart)
+    free = aa * ee - ae * ae
+    s, t = ae * f - g * ee, aa * f - ae * g
+    return free >= PARALLEL * aa * ee and s > 0.0 and s < free and t > 0.0 and t < free
+
+
+@func
 def normal_of(across, apart, side, inside):
     """Unit normal of a pair: that of its plane, towards a side, inside; else, or without one, along what is between."""
     n = across

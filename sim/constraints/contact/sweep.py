@@ -25,10 +25,10 @@ Applications", 2014, section 6.1) with multipliers that add up over the sweeps o
 
 from dataclasses import dataclass
 
-from sim.constraints.contact.pairs import edge_edge, point_triangle, side_of_edge, side_of_triangle
+from sim.constraints.contact.pairs import edge_edge, edges_cross, point_triangle, side_of_edge, side_of_triangle
 from sim.constraints.contact.switches import CLOSING, CONE, NEAR, near
 from sim.constraints.particles import particle_layout
-from sim.core.lang.frontend.builtins import abs, atomic_add, atomic_max, sqrt, static, tid
+from sim.core.lang.frontend.builtins import abs, sqrt, static, tid, where
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.vector import dot, length
 from sim.core.lang.memoize import memoize
@@ -39,13 +39,16 @@ from sim.core.runtime.launch.kernel import Kernel, kernel
 POINT_TRIANGLE, EDGE_EDGE = 0, 1
 """Kinds of pairs."""
 WORST, CROSSED = 0, 1
-"""What `measure` reports: the deepest penetration [m], and how many pairs have passed through each other."""
+"""What is reported of penetrations: the deepest [m], and how many pairs have passed through each other."""
+PIECES = 16
+"""Parts in which pairs are gone through for that."""
 
 
 @dataclass(frozen=True)
 class SweepKernels:
-    """Of one kind of pairs: `weigh` those that are closed, `project` them, and `measure` how deep they are; `look` how
-    near to a switch (`switches`) the projection of each is, between the first two of these."""
+    """Of one kind of pairs: `weigh` those that are closed, `project` them, and `measure` how deep each is (0 where it
+    is open, negative where it has passed through); `look` how near to a switch (`switches`) the projection of each is,
+    between the first two of these."""
 
     weigh: Kernel
     project: Kernel
@@ -71,6 +74,26 @@ def sweep_kernels(kind: int, real: Scalar, first: bool) -> SweepKernels:
         return sum([real(static(one)[j] + static(other)[j]) * values[j] for j in static(range(4))])
 
     @func
+    def may_touch(x, before, half, limit, pushed):
+        """Could a pair be closed, or push any longer?  pushed: has it in this step?
+
+        Not where the boxes around the ways of both sides in the step are apart by more than their thickness: what
+        passes through the other one has a place in common with it.  1 % more is for rounding.  Edges do not where
+        they do not cross.
+        """
+        low, high = [min(x[j], before[j]) for j in static(range(4))], [max(x[j], before[j]) for j in static(range(4))]
+        one_low, one_high, two_low, two_high = low[0], high[0], min(low[2], low[3]), max(high[2], high[3])
+        if edges:
+            one_low, one_high = min(low[0], low[1]), max(high[0], high[1])
+        else:
+            two_low, two_high = min(two_low, low[1]), max(two_high, high[1])
+        apart = max(max(one_low - two_high, two_low - one_high))
+        near_enough = pushed or apart <= real(1.01) * min(summed(half), limit)
+        if edges and near_enough:
+            near_enough = edges_cross(x[0], x[1], x[2], x[3])
+        return near_enough
+
+    @func
     def gap(x, before, half, limit):
         """C, n, b and whether the pair is one to project: edges only where they cross."""
         n, b, inside = touch(x, side_of(x, before))
@@ -93,19 +116,17 @@ def sweep_kernels(kind: int, real: Scalar, first: bool) -> SweepKernels:
         if k < count[kind]:
             row = begin + k
             p = [points[row, j] for j in static(range(4))]
-            C, _, b, counts = gap(
-                [position(particle[p[j]]) for j in static(range(4))],
-                [x_ref[p[j]] for j in static(range(4))],
-                [half[p[j]] for j in static(range(4))],
-                limit[row],
-            )
-            pushes = C < 0.0
+            x, before = [position(particle[p[j]]) for j in static(range(4))], [x_ref[p[j]] for j in static(range(4))]
+            thick, pushed = [half[p[j]] for j in static(range(4))], False
             if not first:
-                pushes = pushes or multiplier[row] > 0.0
+                pushed = multiplier[row] > 0.0
             shares = [real(0.0) for _ in static(range(4))]
-            if pushes and counts:
-                # Not below zero, as weights may be by rounding: who has a share is in a pair that writes correction.
-                shares = [max(abs(C) * static(signs)[j] * b[j], 0.0) for j in static(range(4))]
+            if may_touch(x, before, thick, limit[row], pushed):
+                C, _, b, counts = gap(x, before, thick, limit[row])
+                if (pushed or C < 0.0) and counts:
+                    # Not below zero, as weights may be by rounding: who has a share is in a pair that writes
+                    # correction.
+                    shares = [max(abs(C) * static(signs)[j] * b[j], 0.0) for j in static(range(4))]
             for j in static(range(4)):
                 share[4 * row + j] = shares[j]
 
@@ -136,13 +157,11 @@ def sweep_kernels(kind: int, real: Scalar, first: bool) -> SweepKernels:
             if shared[0] + shared[1] + shared[2] + shared[3] > 0.0:
                 moved = [vec3() for _ in static(range(4))]
                 of = [particle[p[j]] for j in static(range(4))]
-                before = [x_ref[p[j]] for j in static(range(4))]
-                C, n, b, counts = gap(
-                    [position(of[j]) for j in static(range(4))],
-                    before,
-                    [half[p[j]] for j in static(range(4))],
-                    limit[row],
-                )
+                x, before = [position(of[j]) for j in static(range(4))], [x_ref[p[j]] for j in static(range(4))]
+                thick = [half[p[j]] for j in static(range(4))]
+                C, n, b, counts = real(0.0), vec3(), (real(0.0), real(0.0), real(0.0), real(0.0)), False
+                if may_touch(x, before, thick, limit[row], lam > 0.0):
+                    C, n, b, counts = gap(x, before, thick, limit[row])
                 if (C < 0.0 or lam > 0.0) and counts:
                     weight = [w[p[j]] * b[j] for j in static(range(4))]
                     by_depth = sum([static(signs)[j] * weight[j] * shared[j] for j in static(range(4))])  # A |C|
@@ -172,23 +191,19 @@ def sweep_kernels(kind: int, real: Scalar, first: bool) -> SweepKernels:
         half: array[real],
         x_ref: array[vec3],
         particle: array[particle_type],
-        report: array[real],
+        deep: array[real],
     ):
         k = tid()
         if k < count[kind]:
             row = begin + k
             p = [points[row, j] for j in static(range(4))]
-            at = [half[p[j]] for j in static(range(4))]
-            C, _, _, counts = gap(
-                [position(particle[p[j]]) for j in static(range(4))],
-                [x_ref[p[j]] for j in static(range(4))],
-                at,
-                limit[row],
-            )
-            if C < 0.0 and counts:
-                atomic_max(report, WORST, -C)
-                if -C > min(summed(at), limit[row]):
-                    atomic_add(report, CROSSED, real(1.0))
+            x, before = [position(particle[p[j]]) for j in static(range(4))], [x_ref[p[j]] for j in static(range(4))]
+            thick, depth = [half[p[j]] for j in static(range(4))], real(0.0)
+            if may_touch(x, before, thick, limit[row], False):
+                C, _, _, counts = gap(x, before, thick, limit[row])
+                if C < 0.0 and counts:
+                    depth = where(-C > min(summed(thick), limit[row]), C, -C)
+            deep[row] = depth
 
     @kernel(name=f"look_at_pairs_{kind}_{first}")
     def look(
@@ -243,9 +258,28 @@ def sweep_kernels(kind: int, real: Scalar, first: bool) -> SweepKernels:
                     found = found | static(CONE)
         switching[row] = found
 
-    weigh.race_free = project.race_free = look.race_free = True  # every pair writes rows of its own
-    weigh.sparse = project.sparse = True  # there is room for many more pairs than there are
+    weigh.race_free = project.race_free = measure.race_free = look.race_free = True  # every pair writes rows of its own
     return SweepKernels(weigh, project, measure, look)
+
+
+@memoize
+def report_kernel(real: Scalar) -> Kernel:
+    """Takes the deepest of what was measured of a kind, and the number of those that have passed, in `PIECES`."""
+
+    @kernel
+    def take_deepest(begin: int, kind: int, count: array[int], deep: array[real], report: array2d[real]):
+        piece = tid()
+        worst, crossed, size = report[piece, static(WORST)], report[piece, static(CROSSED)], count[kind]
+        each = (size + static(PIECES - 1)) // static(PIECES)
+        for k in range(piece * each, min((piece + 1) * each, size)):
+            depth = deep[begin + k]
+            worst = max(worst, abs(depth))
+            if depth < 0.0:
+                crossed += 1.0
+        report[piece, static(WORST)], report[piece, static(CROSSED)] = worst, crossed
+
+    take_deepest.race_free = True  # every piece has a row of its own
+    return take_deepest
 
 
 @memoize

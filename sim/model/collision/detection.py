@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.constraints.contact.sweep import CROSSED, EDGE_EDGE, POINT_TRIANGLE, WORST
+from sim.constraints.contact.sweep import CROSSED, EDGE_EDGE, PIECES, POINT_TRIANGLE, WORST
 from sim.core.lang.types import as_scalar, int32, vector
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array
@@ -14,7 +14,7 @@ from sim.core.runtime.arrays.creation import copy, zeros
 from sim.core.runtime.launch.launch import launch
 from sim.core.spatial.hash_grid import HashGrid
 from sim.core.spatial.sorting import Scan
-from sim.model.collision.kernels import BEYOND, PIECES, detection_kernels
+from sim.model.collision.kernels import BEYOND, detection_kernels
 from sim.model.collision.surfaces import SelfContact
 from sim.model.errors import ModelError
 
@@ -22,6 +22,8 @@ MOST_CELLS = 64
 """Cells of a grid along an axis."""
 APART = 17.0, 11.0, 5.0
 """Cells between two worlds."""
+SAMPLE = 256
+"""Points of a world, at most twice as many, whose mean says how it moves as a whole."""
 
 
 class ContactError(ModelError, FloatingPointError):
@@ -55,8 +57,9 @@ class PairLists:
     rows: (2 capacity, 4) int32 particles; limit: (2 capacity,) half of their distance at rest [m]; count: (2,) how many
     there are of each kind; offset (particles + 1,), slots: of each particle where it stands in them, 4 row + point.
     detected: (particles,) where the points were; allowed: (particles,) [m] how far they may go from there.
-    needed: (2,) the most pairs that any detection has found; moved: (1,) [m] how much further than allowed a point was
-    at most; report: see `sim.constraints.contact.sweep`.  These three go on until `begin`.
+    needed: (2,) the most pairs that any detection has found; moved: (particles,) [m] how much further than allowed each
+    point was at most; report: see `sim.constraints.contact.sweep`.  These three go on until `begin`.
+    deep: (2 capacity,) how deep each pair was as the last step ended.
     """
 
     of: SelfContact
@@ -73,12 +76,13 @@ class PairLists:
         self.rows, self.limit, self.slots = make((2 * room, 4)), make(2 * room, real), make(8 * room)
         self.count, self.needed, self.offset = make(2), make(2), make(n + 1)
         self.detected, self.allowed, self.drift = make(n, vec3), make(n, real), make(of.worlds, vec3)
-        self.moved, self.report = make(1, real), make(2, real)
+        self.moved, self.report, self.deep = make(n, real), make((PIECES, 2), real), make(2 * room, real)
         self._at = make(of.points.size, vec3), make(edges, vec3)
         self._parts = make(triangles + 1), make(edges + 1)
         self._found, self._next = make(room), make(n + 1)
         self._furthest, self._longest = make(1, real), (make(1, real), make(1, real))  # points have no length
-        self._sums = make((of.worlds, PIECES), vec3)
+        every = max(of.points.shape[1] // SAMPLE, 1)
+        self._sample = array(of.points.numpy()[:, ::every], dtype=int32, device=device)
         self._scans = Scan(triangles + 1, device), Scan(edges + 1, device), Scan(n + 1, device)
         self._flat = of.points.flatten()
         self._others = self._flat, array(np.arange(edges), dtype=int32, device=device)
@@ -98,7 +102,7 @@ class PairLists:
         """All that detection and steps write."""
         grids = [a for grid in self._grids for a in grid.memory]
         lists = [self.rows, self.limit, self.slots, self.count, self.needed, self.offset]
-        bounds = [self.detected, self.allowed, self.moved, self.report, self.drift]
+        bounds = [self.detected, self.allowed, self.moved, self.report, self.deep, self.drift]
         scratch = [
             *self._at,
             *(a for boxes in self._boxes for a in boxes),
@@ -107,7 +111,6 @@ class PairLists:
             self._next,
             self._furthest,
             *self._longest,
-            self._sums,
         ]
         return [*lists, *bounds, *scratch, *grids]
 
@@ -132,8 +135,7 @@ class PairLists:
         launch(
             k.middle, of.edges.shape[0], [of.edges, of.world, self._apart, x], [self._at[1], self._longest[EDGE_EDGE]]
         )
-        launch(k.sum_values, (of.worlds, PIECES), [of.points, v], [self._sums])
-        launch(k.mean, of.worlds, [of.points, self._sums], [self.drift])
+        launch(k.mean, of.worlds, [self._sample, v], [self.drift])
         moving = [v, self.drift, of.half_thickness, of.margin, interval]
         launch(k.reach, n, [self._flat, of.world, *moving], [self.allowed, self._furthest])
 
@@ -174,11 +176,10 @@ class PairLists:
 
     # ------------------------------------------------------------------------------------------ how long they hold
     def check(self, particle: array) -> None:
-        """Notes whether points have gone further than the lists allow, beside the mean of all."""
+        """Notes whether points have gone further than the lists allow, beside what all have in common."""
         of, k = self.of, self._kernels
         with recording.paused():
-            launch(k.sum_moved, (of.worlds, PIECES), [of.points, particle, self.detected], [self._sums])
-            launch(k.mean, of.worlds, [of.points, self._sums], [self.drift])
+            launch(k.mean_moved, of.worlds, [self._sample, particle, self.detected], [self.drift])
             inputs = [self._flat, of.world, particle, self.detected, self.drift, self.allowed]
             launch(k.check, of.points.size, inputs, [self.moved])
 
@@ -197,7 +198,7 @@ class PairLists:
     def refuse_incomplete(self, when: str = "") -> None:
         """Raises ContactError where a pair may have been missed since `begin`.  Waits for the device."""
         of = self.of
-        needed, moved = max(self.needed.numpy().tolist()), float(self.moved.numpy()[0])
+        needed, moved = max(self.needed.numpy().tolist()), float(self.moved.numpy().max(initial=0.0))
         if needed == BEYOND:
             raise ContactError(
                 f"contact: more pairs may touch{when} than have numbers of 32 bits",
@@ -219,9 +220,9 @@ class PairLists:
     @property
     def worst(self) -> float:
         """The deepest penetration [m] at the end of a step since `begin`; 0 where there was none."""
-        return float(self.report.numpy()[WORST])
+        return float(self.report.numpy()[:, WORST].max())
 
     @property
     def crossed(self) -> int:
         """How many times parts have been on the other side of each other at the end of a step."""
-        return int(self.report.numpy()[CROSSED])
+        return int(self.report.numpy()[:, CROSSED].sum())

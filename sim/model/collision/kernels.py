@@ -5,9 +5,9 @@
 
 from dataclasses import dataclass
 
-from sim.constraints.contact.pairs import edge_edge, point_triangle
+from sim.constraints.contact.pairs import edge_edge, place_in_triangle, places_on_edges, point_triangle
 from sim.constraints.particles import particle_layout
-from sim.core.lang.frontend.builtins import atomic_add, atomic_max, static, tid
+from sim.core.lang.frontend.builtins import abs, atomic_add, atomic_max, static, tid
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.vector import dot, length
 from sim.core.lang.memoize import memoize
@@ -16,8 +16,6 @@ from sim.core.runtime.arrays.array import array, array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.core.spatial.hash_grid_queries import cell_of, wrapped
 
-PIECES = 16
-"""Parts in which the points of a world are added up."""
 BEYOND = 2**31 - 1
 """So many pairs, or more."""
 FAR = 1e30
@@ -32,9 +30,8 @@ class DetectionKernels:
     middle: Kernel
     take: Kernel
     take_boxes: Kernel
-    sum_values: Kernel
-    sum_moved: Kernel
     mean: Kernel
+    mean_moved: Kernel
     reach: Kernel
     near: tuple[tuple[Kernel, Kernel], tuple[Kernel, Kernel]]
     take_total: Kernel
@@ -112,28 +109,20 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
         low[e], high[e] = lower(x[a], x[b]) + shift, upper(x[a], x[b]) + shift
 
     @kernel
-    def sum_values(points: array2d[int], values: array[vec3], sums: array2d[vec3]):
-        world, piece = tid()
-        total, size = vec3(), points.shape[1]
-        for k in range(piece * size // PIECES, (piece + 1) * size // PIECES):
-            total += values[points[world, k]]
-        sums[world, piece] = total
-
-    @kernel
-    def sum_moved(points: array2d[int], particle: array[particle_type], detected: array[vec3], sums: array2d[vec3]):
-        world, piece = tid()
-        total, size = vec3(), points.shape[1]
-        for k in range(piece * size // PIECES, (piece + 1) * size // PIECES):
-            i = points[world, k]
-            total += position(particle[i]) - detected[i]
-        sums[world, piece] = total
-
-    @kernel
-    def mean(points: array2d[int], sums: array2d[vec3], out: array[vec3]):
+    def mean(points: array2d[int], values: array[vec3], out: array[vec3]):
         world = tid()
         total = vec3()
-        for piece in range(PIECES):
-            total += sums[world, piece]
+        for k in range(points.shape[1]):
+            total += values[points[world, k]]
+        out[world] = total / real(points.shape[1])
+
+    @kernel
+    def mean_moved(points: array2d[int], particle: array[particle_type], detected: array[vec3], out: array[vec3]):
+        world = tid()
+        total = vec3()
+        for k in range(points.shape[1]):
+            i = points[world, k]
+            total += position(particle[i]) - detected[i]
         out[world] = total / real(points.shape[1])
 
     @kernel
@@ -186,13 +175,23 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
         return dot(n, b[0] * x[0] + b[1] * x[1] + b[2] * x[2] + b[3] * x[3])
 
     @func
+    def further_apart(gap, m, within):
+        """Is a gap between two parts along m, in units of |m|, larger than `within`?  1 % more is for rounding."""
+        return gap > 0.0 and gap * gap > (1.02 * within * within) * dot(m, m)
+
+    @func
     def point_meets(p, y, within, other: int, parts, world, x, half, allowed):
         """Is a point that is no corner of a triangle, with its corners p at y, nearer to it than `within` and its own
         part of that?"""
         meets = False
         if other != p[0] and other != p[1] and other != p[2] and world[other] == world[p[0]]:
             within += allowed[other] + half[other]
-            meets = distance(point_triangle, (x[other], y[0], y[1], y[2])) < within
+            at = x[other]
+            m = 3.0 * at - (y[0] + y[1] + y[2])  # from the middle
+            if not further_apart(dot(m, at) - max(max(dot(m, y[0]), dot(m, y[1])), dot(m, y[2])), m, within):
+                u, v, w, _ = place_in_triangle(at, y[0], y[1], y[2])
+                apart = at - (u * y[0] + v * y[1] + w * y[2])
+                meets = dot(apart, apart) < within * within
         return meets
 
     @func
@@ -201,7 +200,13 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
         c, d, meets = parts[other, 0], parts[other, 1], False
         if p[0] != c and p[0] != d and p[1] != c and p[1] != d and world[c] == world[p[0]]:
             within += max(allowed[c], allowed[d]) + 0.5 * (half[c] + half[d])
-            meets = distance(edge_edge, (y[0], y[1], x[c], x[d])) < within
+            a, b = x[c], x[d]
+            m = (a + b) - (y[0] + y[1])  # between the middles
+            gap = dot(m, m) - abs(dot(m, y[1] - y[0])) - abs(dot(m, b - a))
+            if not further_apart(0.5 * gap, m, within):
+                s, t, _ = places_on_edges(y[0], y[1], a, b)
+                apart = (1.0 - s) * y[0] + s * y[1] - ((1.0 - t) * a + t * b)
+                meets = dot(apart, apart) < within * within
         return meets
 
     def near(edges: bool, fill: bool) -> Kernel:
@@ -347,8 +352,12 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
     ):
         i = points[tid()]
         gone = length(position(particle[i]) - detected[i] - drift[world[i]])
+        further = moved[i]
         if not gone <= allowed[i]:
-            atomic_max(moved, 0, gone - allowed[i])
+            further = max(further, gone - allowed[i])
+        moved[i] = further
+
+    check.race_free = True  # a point is named once
 
     def depth(edges: bool) -> Kernel:
         touch = edge_edge if edges else point_triangle
@@ -382,9 +391,8 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
         middle,
         take,
         take_boxes,
-        sum_values,
-        sum_moved,
         mean,
+        mean_moved,
         reach,
         ((near(False, False), near(False, True)), (near(True, False), near(True, True))),
         take_total,

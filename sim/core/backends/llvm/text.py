@@ -169,7 +169,8 @@ class Emitter(BodyEmitter):
             f"define void @{symbol}(ptr noalias readonly %block, i64 %start, i64 %stated) {_ATTRIBUTES} {{",
             "entry:", *unpack, *self.wide_loop(arguments), _MASKED_REST.replace("ARGUMENTS", called),
             "exit:", "  ret void", "}",
-            *lanes.declared.values(),
+            *{**lanes.declared, **self.declared}.values(),
+            "!0 = distinct !{}",  # what gives the end of the range is written as in the loop over single threads
         ]  # fmt: skip
         return "\n".join(parts) + "\n"
 

@@ -375,3 +375,30 @@ def test_a_launch_of_few_threads_has_code_of_its_own_with_the_same_bits():
     few, many = (Emitter(Func(f.name, f.body, f.span, f.dims, {**f.attrs, "few": flag})) for flag in (True, False))
     assert "@lanes" in many.text("f") and "@lanes" not in few.text("f")
     assert few.vectors_given and "!1 = distinct !{!1, !2, !4, !5}" in few.text("f")
+
+
+def large_up_to(count: sim.array[int], index: sim.array[int], x: sim.array[sim.vec3], out: sim.array[sim.vec3]):
+    """So large that there is no body for single threads, and only the threads below a number do anything."""
+    i = sim.tid()
+    if i < count[0]:
+        a = x[index[i]]
+        b = a
+        for _ in sim.static(range(60)):
+            a, b = sim.cross(a, b) + 0.5 * a, b - 0.125 * a
+        out[i] = a + b
+
+
+@pytest.mark.parametrize("count", [0, 5, 16, 37])
+def test_large_bodies_end_where_threads_do_nothing(count: int) -> None:
+    rng, n = np.random.default_rng(SEED), 50
+    x, index = rng.normal(size=(n, 3)).astype(np.float32), rng.integers(0, n, n).astype(np.int32)
+    found = []
+    for sparse in (False, True):
+        large = sim.kernel(large_up_to)
+        large.sparse = sparse  # one thread at a time
+        out = sim.array(np.full((n, 3), 7.0), dtype=sim.vec3)
+        given = [sim.array([count], dtype=int), sim.array(index, dtype=int), sim.array(x, dtype=sim.vec3)]
+        sim.launch(large, n, given, [out])
+        found.append(out.numpy())
+    np.testing.assert_array_equal(*found)
+    assert (found[0][count:] == 7.0).all() and (found[0][:count] != 7.0).all()
