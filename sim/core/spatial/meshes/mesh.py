@@ -40,7 +40,7 @@ class Mesh:
     velocities: array of n vec3, for `mesh_eval_velocity`.
     support_winding_number: prepare `mesh_query_point_sign_winding_number`.
     bvh_constructor: None or a name that Warp knows; there is one way to build the tree, whatever it says.
-    bvh_leaf_size: faces in a leaf of the tree, at most.
+    bvh_leaf_size: faces in a leaf of the tree for points and boxes, at most; that for rays has eight.
     groups: int32 per face, for queries among the faces of one group (`mesh_get_group_root`).
     The mesh has to live as long as kernels are launched with its `id`.
     Raises RuntimeError for arrays that do not fit, ValueError for an unknown constructor.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from sim.core.lang.constants import INF
 from sim.core.lang.frontend.builtins import abs, rolled, stop_gradient, where
-from sim.core.lang.frontend.constructors import cast
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.rand import rand_init, randf
 from sim.core.lang.library.special import bit_count
@@ -28,18 +27,23 @@ from sim.core.spatial.meshes.wide import (
     open_node,
     pop,
     ray_axes,
+    whole_number,
 )
 from sim.core.spatial.scratch import kept, scratch
 
 
 @func
 def first_hit(mesh, start, direction, max_t, root):
-    """Where among the leaves the face is that a ray hits first, 0 <= t < max_t: the first row of its block, -1 without
-    a hit, and the column; of several at one place the first one on the way."""
+    """The face that a ray hits first, 0 <= t < max_t, else -1, and the numbers of its corners: of several at one place
+    the first one on the way.
+
+    These numbers are asked for when a hit is found, so that they come while the walk goes on.
+    """
     tree = tree_of(mesh, root)
     axes, origin, shear = ray_axes(start, direction)
     inverse = inverse_of(direction)
-    best, hit, column = where(max_t < MOST, max_t, float32(MOST)), int32(-1), int32(0)
+    best, face = where(max_t < MOST, max_t, float32(MOST)), int32(-1)
+    a, b, c = int32(0), int32(0), int32(0)
     stack, near = scratch(STACK, int64), scratch(LANES, float32)
     child, top = tree[4], int32(0)
     going = tree[1] > 0 and max_t > 0.0 and length_sq(direction) > 0.0 and shear[2] != 0.0
@@ -50,32 +54,19 @@ def first_hit(mesh, start, direction, max_t, root):
         else:
             hits = hits_in_block(mesh.blocks, row, axes, origin, shear, best, near)
             while hits != 0:
-                c = lowest(hits)
+                k = lowest(hits)
                 hits = hits & (hits - 1)
-                if kept(near, c) < best:
-                    best, hit, column = kept(near, c), child >> 1, c
+                if kept(near, k) < best:
+                    best, face = kept(near, k), whole_number(mesh.blocks, row + int64(BLOCK - 1), k)
+                    a = whole_number(mesh.blocks, row + int64(CORNERS), k)
+                    b = whole_number(mesh.blocks, row + int64(CORNERS + 1), k)
+                    c = whole_number(mesh.blocks, row + int64(CORNERS + 2), k)
         if entered != 0:
             child, top = descend(mesh.nodes, row, entered, near, stack, top)
         else:
             child, top = pop(stack, top, best)
             going = bool_(child >= 0)
-    return hit, column
-
-
-@func
-def whole_number(mesh, hit, column, k):
-    """Row k of a block."""
-    return cast(mesh.blocks[int64(hit) + int64(k)][column], int32)
-
-
-@func
-def corners_there(mesh, hit, column):
-    """The three corners of a face by its place, from the points of the mesh."""
-    return (
-        mesh.points[whole_number(mesh, hit, column, CORNERS)],
-        mesh.points[whole_number(mesh, hit, column, CORNERS + 1)],
-        mesh.points[whole_number(mesh, hit, column, CORNERS + 2)],
-    )
+    return face, a, b, c
 
 
 @func
@@ -107,11 +98,10 @@ def count_hits(mesh, start, direction, max_t, root, enough):
 def query_ray(mesh, start, dir, max_t, root=-1):
     """The first face that the ray start + t dir hits, 0 <= t < max_t."""
     still, along = stop_gradient(start), stop_gradient(dir)
-    hit, column = first_hit(mesh, still, along, stop_gradient(float32(max_t)), root)
+    face, first, second, third = first_hit(mesh, still, along, stop_gradient(float32(max_t)), root)
     found = MeshQueryRay()
-    if hit >= 0:
-        face = whole_number(mesh, hit, column, BLOCK - 1)
-        a, b, c = corners_there(mesh, hit, column)
+    if face >= 0:
+        a, b, c = mesh.points[first], mesh.points[second], mesh.points[third]
         fx, fy, fz = ray_frame(dir)
         _inside, area, t, u, v = ray_triangle(fx, fy, fz, a - start, b - start, c - start)
         normal = normalize(cross(b - a, c - a))
@@ -138,9 +128,9 @@ def sign_by_first_hits(mesh, point):
     votes = int32(0)
     for axis in rolled(range(3)):
         direction = vec3(float32(axis == 0), float32(axis == 1), float32(axis == 2))
-        hit, column = first_hit(mesh, point, direction, float32(INF), -1)
-        if hit >= 0:
-            a, b, c = corners_there(mesh, hit, column)
+        face, first, second, third = first_hit(mesh, point, direction, float32(INF), -1)
+        if face >= 0:
+            a, b, c = mesh.points[first], mesh.points[second], mesh.points[third]
             votes += int32(dot(cross(b - a, c - a), direction) > 0.0)
     return where(votes >= 2, float32(-1.0), float32(1.0))
 

@@ -235,9 +235,14 @@ def open_node(nodes, row, start, inverse, limit, near):
 
 
 @func
+def whole_number(rows, row, column):
+    return cast(rows[row][column], int32)
+
+
+@func
 def key_of(nodes, row, c, near):
     """A child as its distance by its bits, which are in the order of the numbers, and below it what it is."""
-    return (int64(cast(kept(near, c), int32)) << int64(32)) | int64(cast(nodes[row + int64(NODE - 1)][c], int32))
+    return (int64(cast(kept(near, c), int32)) << int64(32)) | int64(whole_number(nodes, row + int64(NODE - 1), c))
 
 
 @func
