@@ -40,7 +40,7 @@ class LaneEmitter(LaneMemory):
     def __init__(self, func: Func, names: dict[Value, str], strides: dict[tuple[Value, int], str]) -> None:
         super().__init__(func, names, strides)
         self.late = late_updates(func)
-        self.same = uniform_values(func)
+        self.uniform = uniform_values(func)
         self.put_off: list[tuple[Op, list[Lane], list[tuple[Value, Lane]], tuple[str, ...] | None]] = []
 
     def emit(self, masked: bool = False) -> list[str]:
@@ -112,7 +112,7 @@ class LaneEmitter(LaneMemory):
         numbers = all(isinstance(v.type, Scalar) and v.type.is_float for v in region.yields)
         if not numbers or not self.late.isdisjoint(ops):
             return False
-        return len(ops) >= LONG or any(op.name == "store" and self.same.issuperset(split_memory(op)[1]) for op in ops)
+        return len(ops) >= LONG or any(op.name == "store" and self.uniform.issuperset(split_memory(op)[1]) for op in ops)
 
     def jumped_over(self, region: Block) -> None:
         """A side that some of the eight take, by the last of the masks; without any, what it gives is 0."""
