@@ -18,6 +18,9 @@ from sim.model.state import State
 from sim.rollout.trajectory import Trajectory
 from sim.solvers.base import Solver
 
+LEAST = 8
+"""Steps from which on copies to and fro pay: they take about as long as three."""
+
 
 @dataclass(eq=False)
 class RenumberedSolver:
@@ -56,10 +59,11 @@ _known: WeakKeyDictionary[Solver, RenumberedSolver] = WeakKeyDictionary()
 _lock = Lock()
 
 
-def renumbered(solver: Solver) -> RenumberedSolver | None:
-    """For a solver that has begun; None where its points are in order, or its results depend on their numbers."""
+def renumbered(solver: Solver, steps: int) -> RenumberedSolver | None:
+    """For so many steps of a solver that has begun; None where they are few, its points are in order, or its results
+    depend on their numbers."""
     model = solver.model
-    if model.along is None or model.contact is not None or model.near is not None:
+    if model.along is None or steps < LEAST or model.contact is not None or model.near is not None:
         return None
     reads = solver.inputs
     with _lock:

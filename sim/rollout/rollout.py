@@ -56,7 +56,7 @@ def rollout(
     def run(taking: Solver, start: State) -> Trajectory:
         return _run(Plan(taking, start, int(steps), float(dt), control, every), strategy, tape)
 
-    inner = None if observers.current() is not None else renumbered(solver)
+    inner = None if observers.current() is not None else renumbered(solver, int(steps))
     if inner is None:
         result = run(solver, state)
     else:

@@ -30,15 +30,16 @@ def disorder(monkeypatch: pytest.MonkeyPatch) -> None:
         return Tiling(np.zeros(count, np.int32), np.random.default_rng(count).permutation(count).astype(np.int32))
 
     monkeypatch.setattr(assembly, "tiling_of", tiling_of)
+    monkeypatch.setattr(inner, "LEAST", 1)
 
 
 def both(make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Any]:
     """What `make` gives with and without other numbers."""
     taken: list[object] = []
-    monkeypatch.setattr(module, "renumbered", lambda solver: taken.append(inner.renumbered(solver)) or taken[-1])
+    monkeypatch.setattr(module, "renumbered", lambda *of: taken.append(inner.renumbered(*of)) or taken[-1])
     under_others = make()
     assert taken and all(found is not None for found in taken)
-    monkeypatch.setattr(module, "renumbered", lambda solver: None)
+    monkeypatch.setattr(module, "renumbered", lambda *of: None)
     return under_others, make()
 
 
@@ -168,7 +169,14 @@ def test_who_breaks_down_is_named_by_the_number_of_the_user(monkeypatch: pytest.
 
 def test_solvers_that_go_by_numbers_keep_them(monkeypatch: pytest.MonkeyPatch) -> None:
     solver = SYSTEMS["cloth"]()
-    assert inner.renumbered(solver) is not None
+    assert inner.renumbered(solver, 1) is not None
     solver.direct = ("sheet",)
     assert solver.renumbered(solver.model) is None
-    assert inner.renumbered(SYSTEMS["semi-implicit"]()) is None
+    assert inner.renumbered(SYSTEMS["semi-implicit"](), 1) is None
+
+
+def test_a_few_steps_are_taken_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    solver = SYSTEMS["cloth"]()
+    monkeypatch.setattr(inner, "LEAST", 5)
+    assert inner.renumbered(solver, 4) is None
+    assert inner.renumbered(solver, 5) is not None

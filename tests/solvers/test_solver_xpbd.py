@@ -9,7 +9,7 @@ import sim
 from sim.core.runtime.ambient import threads
 from sim.geometry import GeometryError
 from sim.geometry.coloring import Coloring
-from sim.model.build import row_order
+from sim.model.build.order import row_order
 from sim.solvers.batch import Rows
 
 
