@@ -316,7 +316,9 @@ class FrictionStep:
         """Contacts that share no mover push as they did at the end of the last step.  wide: see `project`."""
         made, t = batch.set, self.touching[batch.set.name]
         form = self._form(t, wide)
-        kernel = make_contact_start(made.constraint, made.slots, self.model.dtype, self.restitution, form, self.mobility is not None)
+        kernel = make_contact_start(
+            made.constraint, made.slots, self.model.dtype, self.restitution, form, self.mobility is not None
+        )
         launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
 
     def end(self, before: State, after: State, particle: array, dt: float) -> None:
@@ -342,7 +344,9 @@ class FrictionStep:
         """One projection of contacts that share no mover.  wide: compiled for many side by side."""
         made, t = batch.set, self.touching[batch.set.name]
         form, real = self._form(t, wide), self.model.dtype
-        kernel = make_contact_projection(made.constraint, made.slots, real, first, self.restitution, form, self.mobility is not None)
+        kernel = make_contact_projection(
+            made.constraint, made.slots, real, first, self.restitution, form, self.mobility is not None
+        )
         launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
 
     def turn_to(self, after: State, dt: float) -> None:
@@ -360,5 +364,7 @@ class FrictionStep:
         """One sweep over the velocities after the step, of the same."""
         made, t = batch.set, self.touching[batch.set.name]
         form = self._form(t, wide)
-        kernel = make_rebound(made.constraint, made.slots, self.model.dtype, self.restitution, form, self.mobility is not None)
+        kernel = make_rebound(
+            made.constraint, made.slots, self.model.dtype, self.restitution, form, self.mobility is not None
+        )
         launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])

@@ -162,7 +162,8 @@ class SolverXPBD(Solver, key="xpbd"):
         direct = direct_rows(self.batches, self.direct)
         refuse_dependent(model, self.direct)
         rigid = rigid_batches(self.batches)
-        self.held = HeldVelocities(model, self._bodies, rigid, self.begins)
+        contacts = [batch for batch in self.batches if batch.set.surface]
+        self.held = HeldVelocities(model, self._bodies, rigid, contacts, self.begins)
         gains = (self.held.gains, self.held.body_gains) if rigid else None
         self.friction = FrictionStep(model, self._bodies, self.batches, gains, self.held.mobility)
         self.surfaces = None if model.contact is None else SelfContactStep(model, model.contact, self.iterations > 1)

@@ -67,7 +67,8 @@ def moving_struct(real: Scalar) -> Struct:
     the step works on of them; v and body_qd, velocities before the step, or after it, v_before and body_qd_before those
     before it; gains and body_gains, what forces add to these (`HeldVelocities`, where joints hold what is touched);
     bodies: see `body_struct`, with their dx, turn, impulse and momentum; inertia: their inverse inertias in the world
-    as the step ends; gravity (1,); wrench and told: what contacts have pushed bodies of mechanisms by, and moved them."""
+    as the step ends; gravity (1,); mechanism: see `mechanism_struct`, with what contacts have pushed its bodies by,
+    `wrench`, and moved them, `told`."""
     vec3 = vector(3, real)
     kinds = {
         "w": real,

@@ -181,7 +181,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         *pair_blocks(parts.shapes, parts.joined, bool(is_near)),
         *rim_blocks(parts.shapes, parts.joined),
     ]
-    movers = Movers.over(free, bodies_free)
+    movers = Movers.over(free, bodies_free).with_joints(blocks)
     shape_counts, of_shapes = shape_arrays(parts.shapes)
     vec3, frame = vector(3, make.real), transformation(make.real)
     kinds = {"body_com": (len(bodies_free), vec3), "shape_transform": (shape_counts["shapes"], frame)}

@@ -30,6 +30,7 @@ from sim.solvers.base import Substep
 from sim.solvers.batch import ConstraintBatch, Launches, swept
 from sim.solvers.bodies import BodyStep
 from sim.solvers.mechanisms.mobility import Mobility
+from sim.solvers.mechanisms.structure import seen_as_mechanisms
 
 COUPLED = 8
 """Sweeps over contacts and what is rigid on the same movers, over positions, at least: with a bob on a rod that meets
@@ -41,8 +42,9 @@ COUPLED_VELOCITIES = 32
 SEEN, SEEN_VELOCITIES = 4, 8
 """Both where contacts see what is held as mechanisms (`Mobility`)."""
 
-LOOKS = (1, 2, 4)
-"""The sweeps over positions before which it is found out anew which limits push."""
+LOOKS, SIGHTS = (1, 2), (0, 2)
+"""The sweeps over positions before which it is found out anew which limits push, and those over velocities after which
+mechanisms are seen along the rows that are known then."""
 
 LIMITED = 7
 """Sweeps over joints with limits for one over positions of contacts."""
@@ -103,11 +105,13 @@ class _Held:
 
 @dataclass(eq=False)
 class HeldVelocities:
-    """The rigid constraints of a model in the sweeps over velocities; begins: see `SolverXPBD.begins`."""
+    """The rigid constraints of a model in the sweeps over velocities, and contacts that may touch what they hold;
+    begins: see `SolverXPBD.begins`; mobility: where contacts see all of it as mechanisms."""
 
     model: Model
     bodies: BodyStep
     batches: Sequence[ConstraintBatch]
+    contacts: Sequence[ConstraintBatch]
     begins: Callable[[ConstraintBatch], bool]
 
     def __post_init__(self) -> None:
@@ -121,8 +125,8 @@ class HeldVelocities:
         ]
         self._unsettled = False  # while a step is launched: have contacts pushed since `settle`?
         n, bodies = (model.particle_count, model.body_count) if self._held else (0, 0)
-        jointed = self._held and not any(batch.set.slots.particles for batch in self.batches)
-        self.mobility = Mobility(model, self.bodies, self.batches, self.begins) if jointed else None
+        seen = seen_as_mechanisms(model, self.batches, self.contacts)
+        self.mobility = Mobility(model, self.bodies, self.batches, self.contacts, self.begins) if seen else None
         self._dx, self._turn = (zeros(bodies, a.dtype, device, grad) for a in (self.bodies.dx, self.bodies.turn))
         self._particle = zeros(n, particle_layout(model.dtype).type(model.dtype), device, grad)
         self.gains, self.body_gains = zeros(n, vec3, device, grad), zeros(bodies, spatial, device, grad)
@@ -149,17 +153,12 @@ class HeldVelocities:
     @property
     def sweeps(self) -> int:
         """How many over positions a step needs at least, 0 where nothing is coupled."""
-        return (SEEN if self.whole else COUPLED) if self._held else 0
+        return (SEEN if self.mobility is not None else COUPLED) if self._held else 0
 
     @property
     def velocity_sweeps(self) -> int:
         """The same over velocities."""
-        return (SEEN_VELOCITIES if self.whole else COUPLED_VELOCITIES) if self._held else 0
-
-    @property
-    def whole(self) -> bool:
-        """Do contacts see all that is held as mechanisms?"""
-        return self.mobility is not None and self.mobility.complete
+        return (SEEN_VELOCITIES if self.mobility is not None else COUPLED_VELOCITIES) if self._held else 0
 
     def coupled(self, launches: Launches, back: bool) -> Launches:
         """One sweep over contacts and what is rigid beside them, and `inner` ones over the latter, there and back."""
@@ -171,7 +170,9 @@ class HeldVelocities:
     def inner(self) -> int:
         """Sweeps over joints for one over contacts, which cost more; a limit and the joint that it is of push each
         other: with a door each leaves four fifths."""
-        return LIMITED if not self.whole and any(batch.set.constraint.unilateral for batch in self.batches) else 1
+        return (
+            LIMITED if self.mobility is None and any(batch.set.constraint.unilateral for batch in self.batches) else 1
+        )
 
     def keep_predicted(self, s: Substep) -> None:
         """Things are where they would come without contacts, and so are the rates of what holds them; `gains`: what
@@ -272,5 +273,5 @@ class HeldVelocities:
                 for _, rows in swept([(held.batch, rows) for rows in held.batch.colors], again % 2 == 1):
                     given = [rows.begin, made.points, held.rows, held.batch.multiplier, 1.0 / s.dt]
                     launch(hold, rows.count, given, [*velocities, held.impulse])
-        if self.mobility is not None and done in MEETINGS:
+        if self.mobility is not None and done in SIGHTS:
             self._see(s)

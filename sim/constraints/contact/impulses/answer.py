@@ -44,9 +44,7 @@ def answer_of(slots: Slots, real: Scalar, held: bool) -> tuple[Function, Functio
         if static(not held):
             return alone
         on = [moved(static(g), b_k, row, alone, moving) for g in static(range(n_bodies))]
-        return [alone[p] for p in static(range(n_particles))] + [
-            on[k // 2][k % 2] for k in static(range(2 * n_bodies))
-        ]
+        return [alone[p] for p in static(range(n_particles))] + [on[k // 2][k % 2] for k in static(range(2 * n_bodies))]
 
     @func
     def tell(b_k, row, motion, moving):

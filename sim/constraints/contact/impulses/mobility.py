@@ -7,9 +7,9 @@ wrench f on bodies moves all of them, in the same step, by
 
 (the inverse of the operational space inertia: O. Khatib, "A Unified Approach for Motion and Force Control of Robot
 Manipulators", IEEE J. Robotics Automation 3(1), 1987; of articulated bodies: R. Featherstone, "Rigid Body Dynamics
-Algorithms", 2008, chapter 7).  P is kept in blocks of 6 x 6 for each two bodies of a mechanism, X in one of as many
-columns for each of its constraints and bodies.  A contact takes the blocks of its own bodies for their masses, and
-moves these; `pass_on` moves the others.
+Algorithms", 2008, chapter 7).  P is kept in blocks of 6 x 6, for each body of a mechanism and each that contacts may
+push, X in as many columns for each of its constraints and those.  A contact takes the blocks of its own bodies for
+their masses, and moves these; `pass_on` moves the others.
 
 A tape takes the factor of A and a first X_0 for constants: see `sim.solvers.direct.kernels`.
 """
@@ -19,30 +19,27 @@ A tape takes the factor of A and a first X_0 for constants: see `sim.solvers.dir
 
 from dataclasses import dataclass
 
-from sim.constraints.base import Constraint
-from sim.constraints.contact.impulses.held import HeldLayout, held_row_struct
-from sim.constraints.projection import value_type
 from sim.constraints.slots.bodies import body_struct, in_world, matrix_in_world
-from sim.constraints.slots.pattern import Slots
 from sim.constraints.slots.rotations import exponential
 from sim.core.lang.frontend.builtins import static, tid
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.matrix import transpose
-from sim.core.lang.library.vector import dot, spatial_bottom, spatial_top
+from sim.core.lang.library.vector import dot
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, float32, matrix, quaternion, vector
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.array import array
 from sim.core.runtime.launch.kernel import Kernel, kernel
 
 
 @dataclass(frozen=True)
 class MobilityKernels:
-    """In the order in which they are launched; a slot is a constraint and a body of one mechanism, a pair two bodies.
+    """In the order in which they are launched; a column is a body that contacts may push, a slot a constraint and a
+    column of one mechanism, a pair a body and a column.
 
     weigh:       W of bodies (6, 6)
     firm:        the diagonal of A a little larger, so that rows that follow from each other have a solution
     right:       G W of slots
-    substitute:  A^-1 of that, of bodies
+    substitute:  A^-1 of that, of columns
     shift:       W (1 - D^T X) of pairs
     residual:    G W - A X of slots
     improve:     shift with what the residual adds to X, of pairs; add: that X, of slots
@@ -99,7 +96,8 @@ def mobility_kernels(real: Scalar, size: int) -> MobilityKernels:
     @kernel(name=f"right_{size}")
     def right(
         slot_node: array[int],
-        slot_member: array[int],
+        slot_column: array[int],
+        pushed: array[int],
         first: array[int],
         at: array[int],
         J: array[lines],
@@ -107,7 +105,7 @@ def mobility_kernels(real: Scalar, size: int) -> MobilityKernels:
         out: array[lines],
     ):
         s = tid()
-        node, member, total = slot_node[s], slot_member[s], lines()
+        node, member, total = slot_node[s], pushed[slot_column[s]], lines()
         for t in range(first[node], first[node + 1]):
             if at[t] == member:
                 total += J[t] @ W[member]
@@ -160,6 +158,7 @@ def mobility_kernels(real: Scalar, size: int) -> MobilityKernels:
     def shift(
         pair_row: array[int],
         pair_column: array[int],
+        pushed: array[int],
         base: array[int],
         begin: array[int],
         offsets: array[int],
@@ -173,14 +172,14 @@ def mobility_kernels(real: Scalar, size: int) -> MobilityKernels:
         q = tid()
         row, col = pair_row[q], pair_column[q]
         total = -pulled(base[col] - begin[col], row, offsets, touches, node, WD, X)
-        if row == col:
+        if row == pushed[col]:
             total += W[row]
         U[q] = total
 
     @kernel(name=f"residual_columns_{size}")
     def residual(
         slot_node: array[int],
-        slot_member: array[int],
+        slot_column: array[int],
         first: array[int],
         at: array[int],
         column_of: array[int],
@@ -198,7 +197,7 @@ def mobility_kernels(real: Scalar, size: int) -> MobilityKernels:
                 total[i, a] = -own[i] * X[s][i, a]
         for t in range(first[node], first[node + 1]):
             if at[t] >= 0:
-                total += J[t] @ U[column_of[slot_member[s]] + place[at[t]]]
+                total += J[t] @ U[column_of[slot_column[s]] + place[at[t]]]
         r[s] = total
 
     @kernel(name=f"improve_columns_{size}")
@@ -225,11 +224,13 @@ def mobility_kernels(real: Scalar, size: int) -> MobilityKernels:
         out[s] = X[s] + more[s]
 
     @func
-    def caused(k, tree, heads, members, column_of, place, P, f):
+    def caused(k, tree, heads, pushed, members, column_of, place, P, f):
         """How all that was pushed of its mechanism moves a member."""
         total = spatial()
         for other in range(heads[tree[k]], heads[tree[k] + 1]):
-            total += P[column_of[other] + place[k]] @ f[members[other]]
+            own = f[members[pushed[other]]]
+            if dot(own, own) > 0.0:
+                total += P[column_of[other] + place[k]] @ own
         return total
 
     @kernel
@@ -237,6 +238,7 @@ def mobility_kernels(real: Scalar, size: int) -> MobilityKernels:
         members: array[int],
         tree: array[int],
         heads: array[int],
+        pushed: array[int],
         column_of: array[int],
         place: array[int],
         P: array[six],
@@ -250,7 +252,7 @@ def mobility_kernels(real: Scalar, size: int) -> MobilityKernels:
     ):
         k = tid()
         b = members[k]
-        total = caused(k, tree, heads, members, column_of, place, P, wrench)
+        total = caused(k, tree, heads, pushed, members, column_of, place, P, wrench)
         left = total - told[b]
         torque = in_world(turn[b] * bodies.q[b], inertia[b], vec3(total[3], total[4], total[5]))
         dx[b] += vec3(left[0], left[1], left[2])
@@ -262,6 +264,7 @@ def mobility_kernels(real: Scalar, size: int) -> MobilityKernels:
         members: array[int],
         tree: array[int],
         heads: array[int],
+        pushed: array[int],
         column_of: array[int],
         place: array[int],
         P: array[six],
@@ -271,7 +274,7 @@ def mobility_kernels(real: Scalar, size: int) -> MobilityKernels:
     ):
         k = tid()
         b = members[k]
-        body_qd[b] += caused(k, tree, heads, members, column_of, place, P, wrench) - told[b]
+        body_qd[b] += caused(k, tree, heads, pushed, members, column_of, place, P, wrench) - told[b]
 
     @kernel
     def clear(members: array[int], wrench: array[spatial], told: array[spatial], swept: array[spatial]):
@@ -362,122 +365,3 @@ def mobility_kernels(real: Scalar, size: int) -> MobilityKernels:
     for one in vars(made).values():
         one.race_free = True  # a thread writes what is its own: of its slot, its pair, its member
     return made
-
-
-@memoize
-def make_silence(real: Scalar, size: int) -> Kernel:
-    """One-sided constraints rows[tid()] that do not push have no rows in a mechanism."""
-    lines, column = matrix((size, 6), real), vector(size, real)
-
-    @kernel(name=f"silence_{size}")
-    def silence(
-        rows: array[int],
-        nodes: array[int],
-        first: array[int],
-        multiplier: array[real],
-        J: array[lines],
-        WD: array[lines],
-        alpha: array[column],
-        b: array[column],
-    ):
-        k, node = rows[tid()], nodes[tid()]
-        if multiplier[k] <= 0.0:
-            alpha[node], b[node] = column(1.0), column()
-            for t in range(first[node], first[node + 1]):
-                J[t], WD[t] = lines(), lines()
-
-    silence.race_free = True
-    return silence
-
-
-@memoize
-def make_lay(c: Constraint, slots: Slots, real: Scalar, size: int) -> Kernel:
-    """The rows of constraints rows[tid()] over velocities, those of `held_row_struct`, as constraints nodes[tid()] of a
-    mechanism, whose touches begin at touches[tid()].  One-sided ones push in all of the step, or have none.  b: how
-    far velocities are from the rates that are wanted."""
-    Rows, value, own = held_row_struct(real), value_type(c, real), HeldLayout(c, slots)
-    lines, column, spatial = matrix((size, 6), real), vector(size, real), vector(6, real)
-    m, q, n_bodies, one_sided = len(own.active), own.movers, len(slots.bodies), c.unilateral
-    owners, active, single = tuple(bodies[0] for bodies in slots.bodies), own.active, c.rows == 1
-
-    @func
-    def pushes(multiplier, impulse, dt):
-        if static(one_sided):
-            return multiplier / dt + impulse > 0.0
-        return True
-
-    @kernel(name=f"lay_{c.name}_{slots.kinds}")
-    def lay(
-        rows: array[int],
-        nodes: array[int],
-        touches: array[int],
-        points: array2d[int],
-        held: Rows,
-        multiplier: array[value],
-        impulse: array[value],
-        body_qd: array[spatial],
-        dt: real,
-        J_out: array[lines],
-        WD_out: array[lines],
-        alpha_out: array[column],
-        b_out: array[column],
-    ):
-        t = tid()
-        k, node, touch = rows[t], nodes[t], touches[t]
-        acts = pushes(multiplier[k], impulse[k], dt)
-        alpha, b, p = column(1.0), column(), impulse[k]  # rows that are not there: 1 dlambda = 0
-        if acts:
-            for i in static(range(m)):
-                alpha[i] = held.numbers[k, m * m + m + i]
-                b[i] = held.numbers[k, m * m + i] - alpha[i] * (p if single else p[active[i]])
-        for g in static(range(n_bodies)):
-            J, WD = lines(), lines()
-            if acts:
-                qd = body_qd[points[k, owners[g]]]
-                for i in static(range(m)):
-                    G, T = held.vectors[k, i * q + 2 * g], held.vectors[k, i * q + 2 * g + 1]
-                    b[i] -= dot(G, spatial_top(qd)) + dot(T, spatial_bottom(qd))
-                    for part in static(range(2)):
-                        G, M = held.vectors[k, i * q + 2 * g + part], held.vectors[k, (m + i) * q + 2 * g + part]
-                        for a in static(range(3)):
-                            J[i, 3 * part + a], WD[i, 3 * part + a] = G[a], M[a]
-            J_out[touch + g], WD_out[touch + g] = J, WD
-        alpha_out[node], b_out[node] = alpha, b
-
-    lay.race_free = True
-    return lay
-
-
-@memoize
-def make_settle(c: Constraint, real: Scalar, size: int, active: tuple[int, ...]) -> Kernel:
-    """multiplier -= X f, of constraints rows[tid()], which are nodes[tid()]: what they have answered to contacts."""
-    value, spatial, lines = value_type(c, real), vector(6, real), matrix((size, 6), real)
-    single = c.rows == 1
-
-    @kernel(name=f"settle_{c.name}_{size}")
-    def settle(
-        rows: array[int],
-        nodes: array[int],
-        tree_of_node: array[int],
-        trees: array[int],
-        heads: array[int],
-        members: array[int],
-        base: array[int],
-        X: array[lines],
-        swept: array[spatial],
-        multiplier: array[value],
-    ):
-        k, node = rows[tid()], nodes[tid()]
-        t = tree_of_node[node]
-        lam = multiplier[k]
-        for other in range(heads[t], heads[t + 1]):
-            answered = X[base[other] + node - trees[t]] @ swept[members[other]]
-            if static(single):
-                lam -= answered[0]
-            else:
-                for i in static(range(len(active))):
-                    lam[active[i]] -= answered[i]
-        multiplier[k] = lam
-
-    settle.race_free = True
-    return settle

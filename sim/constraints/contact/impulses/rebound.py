@@ -81,9 +81,7 @@ def make_meeting(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kerne
 
 
 @memoize
-def make_rebound(
-    c: Constraint, slots: Slots, real: Scalar, restitution: Restitution, form: Form, held: bool
-) -> Kernel:
+def make_rebound(c: Constraint, slots: Slots, real: Scalar, restitution: Restitution, form: Form, held: bool) -> Kernel:
     """The velocities after a step of what contacts have pushed: dC/dt = `impacts.rebound`, and the slip as friction
     allows, by impulses `late` [m kg] that count with those of the positions; less, where they would add energy."""
     spatial, n_particles, n_bodies = vector(6, real), len(slots.particles), len(slots.bodies)
