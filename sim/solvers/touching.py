@@ -43,6 +43,7 @@ from sim.model.model import Model
 from sim.model.state import State
 from sim.solvers.batch import ConstraintBatch, Rows
 from sim.solvers.bodies import BodyStep
+from sim.solvers.mechanisms.mobility import Mobility
 from sim.solvers.near.lanes import NearContacts, NearLanes
 from sim.solvers.near.passing import PassingCheck, PointPassingCheck
 
@@ -100,12 +101,13 @@ def _over_all(made: ConstraintSet) -> tuple[Form, int]:
 @dataclass(eq=False)
 class FrictionStep:
     """The contacts with friction or restitution of a model, by name of their set; gains: where joints
-    hold what they touch, what forces add to velocities in a step, of particles and of bodies."""
+    hold what they touch, what forces add to velocities in a step, of particles and of bodies; mobility: of these."""
 
     model: Model
     bodies: BodyStep
     batches: Sequence[ConstraintBatch]
     gains: tuple[array, array] | None = None
+    mobility: Mobility | None = None
 
     def __post_init__(self) -> None:
         near = self.model.near
@@ -207,6 +209,9 @@ class FrictionStep:
         moving.v_before, moving.body_qd_before = before.particle_qd, before.body_qd
         if self.gains is not None:
             moving.gains, moving.body_gains = self.gains
+        if self.mobility is not None:
+            moving.wrench, moving.told = self.mobility.wrench, self.mobility.told
+            moving.mechanism = self.mobility.mechanism
         for t in self.touching.values():
             made, lanes = t.batch.set, self._lanes(t)
             if lanes is not None:
@@ -311,7 +316,9 @@ class FrictionStep:
         """Contacts that share no mover push as they did at the end of the last step.  wide: see `project`."""
         made, t = batch.set, self.touching[batch.set.name]
         form = self._form(t, wide)
-        kernel = make_contact_start(made.constraint, made.slots, self.model.dtype, self.restitution, form)
+        kernel = make_contact_start(
+            made.constraint, made.slots, self.model.dtype, self.restitution, form, self.mobility is not None
+        )
         launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
 
     def end(self, before: State, after: State, particle: array, dt: float) -> None:
@@ -337,7 +344,9 @@ class FrictionStep:
         """One projection of contacts that share no mover.  wide: compiled for many side by side."""
         made, t = batch.set, self.touching[batch.set.name]
         form, real = self._form(t, wide), self.model.dtype
-        kernel = make_contact_projection(made.constraint, made.slots, real, first, self.restitution, form)
+        kernel = make_contact_projection(
+            made.constraint, made.slots, real, first, self.restitution, form, self.mobility is not None
+        )
         launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
 
     def turn_to(self, after: State, dt: float) -> None:
@@ -355,5 +364,7 @@ class FrictionStep:
         """One sweep over the velocities after the step, of the same."""
         made, t = batch.set, self.touching[batch.set.name]
         form = self._form(t, wide)
-        kernel = make_rebound(made.constraint, made.slots, self.model.dtype, self.restitution, form)
+        kernel = make_rebound(
+            made.constraint, made.slots, self.model.dtype, self.restitution, form, self.mobility is not None
+        )
         launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])

@@ -125,3 +125,42 @@ def test_balls_fall_on_a_chain_and_keep_its_energy() -> None:
     p_end, energy_end = totals(end)
     assert p_end == pytest.approx(p, abs=1e-12)
     assert energy_end == pytest.approx(energy, rel=3e-3)
+
+
+LINK, LINKS = 0.4, 3
+
+
+def chain_and_ball(mass: float, e: float, phase: float, dtype: object = sim.float64) -> sim.Model:
+    """Three hinged bars along x, hung up at the origin, and a ball that falls on the last."""
+    builder, cfg = sim.ModelBuilder(gravity=(0, 0, 0)), {"mu": 0.0, "restitution": e}
+    for i in range(LINKS):
+        bar = builder.add_body(sim.transformd((LINK * (i + 0.5), 0.0, 0.0), IDENTITY), label=f"bar{i}")
+        builder.add_shape_box(bar, None, 0.45 * LINK, 0.02, 0.05, cfg=Config(mass=1.0, **cfg), label="hull")
+        ends = [sim.transformd((LINK / 2 if i else 0.0, 0, 0), IDENTITY), sim.transformd((-LINK / 2, 0, 0), IDENTITY)]
+        builder.add_joint_revolute(bar - 1 if i else -1, bar, *ends, axis=(0, 0, 1), label=f"hinge{i}")
+    place = sim.transformd((LINK * 2.7, 0.2 + phase * 2.0 / 480, 0.0), IDENTITY)
+    ball = builder.add_body(place, velocity=(0, -2.0, 0), label="ball")
+    builder.add_shape_sphere(ball, None, 0.05, cfg=Config(mass=mass, **cfg), label="hull")
+    return builder.finalize(dtype=dtype, requires_grad=True)
+
+
+@pytest.mark.parametrize("mass", [1.0, 500.0])
+@pytest.mark.parametrize("phase", [0.0, 0.6])
+def test_a_ball_hits_a_chain_whatever_it_weighs(mass: float, phase: float) -> None:
+    """The spins after it, by the mass matrix of the chain in the angles of its bars: M (w+ - w-) = J p."""
+    e, x = 0.5, np.array([LINK, LINK, 0.7 * LINK])
+    model = chain_and_ball(mass, e, phase)
+    inertia = model.body_inertia.numpy()[0, 2, 2]
+    M = np.zeros((LINKS, LINKS))
+    for bar in range(LINKS):
+        row = np.where(np.arange(LINKS) < bar, LINK, np.where(np.arange(LINKS) == bar, LINK / 2, 0.0))
+        M += np.outer(row, row)
+    M += inertia * np.eye(LINKS)
+    give = x @ np.linalg.solve(M, x)
+    pressed = (1 + e) * 2.0 / (give + 1 / mass)
+    end, by = gradients(model, 50, 1 / 480, coordinate("body_qd", LINKS, 1))
+    at_impact = sim.rollout(sim.SolverXPBD(model), model.state(), 32, 1 / 480).final.body_qd.numpy()
+    assert at_impact[:LINKS, 5] == pytest.approx(-np.linalg.solve(M, x) * pressed, rel=1e-2)
+    assert end.body_qd.numpy()[LINKS, 1] == pytest.approx(pressed / mass - 2.0, rel=1e-3)
+    more = by["bar2.hull.restitution"][0] + by["ball.hull.restitution"][0]
+    assert more == pytest.approx(2.0 / (give + 1 / mass) / mass, rel=1e-2)
