@@ -117,6 +117,15 @@ class Writer:
             return self.let(text.format(*args, t=t, b=self.type(bool_), **constants))
         return SPECIAL[name](self, kind, args)
 
+    def from_end(self, kind: Scalar, args: list[str]) -> str:
+        """An index; a negative one counts from the end."""
+        if kind.kind == "u":
+            return args[0]
+        t, (index, count) = self.type(kind), args
+        negative = self.let(f"icmp slt {t} {index}, {self.number(kind, '0')}")
+        counted = self.let(f"add {t} {index}, {count}")
+        return self.let(f"select {self.type(bool_)} {negative}, {t} {counted}, {t} {index}")
+
     def same(self, kind: Scalar, args: list[str]) -> str:
         return args[0]
 
@@ -214,6 +223,7 @@ SPECIAL: dict[str, Callable[[Writer, Scalar, list[str]], str]] = {
     "abs": Writer.absolute,
     "shl": lambda w, kind, args: w.shift("shl", kind, args),
     "shr": lambda w, kind, args: w.shift("ashr" if kind.kind == "i" else "lshr", kind, args),
+    "from_end": Writer.from_end,
     "in_bounds": Writer.same,
     "sign_bits": Writer.sign_bits,
 }

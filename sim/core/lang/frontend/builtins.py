@@ -7,6 +7,7 @@ from functools import reduce
 
 from sim.core.lang.frontend import atomics as atomics  # fill the registry of names
 from sim.core.lang.frontend import output as output
+from sim.core.lang.frontend.source import own_module
 from sim.core.lang.frontend.traced import (
     ArrayRef,
     Keywords,
@@ -115,18 +116,26 @@ def _pow(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> Trace
 
 
 def _extremum(name: str) -> None:
+    """Two values change places: the primitive gives the first of equal ones the derivative, Warp the second.
+
+    Functions of the package keep their order, in which equal values are weighed as each of them needs it.
+    """
+
     def handler(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> TracedValue:
         takes(t, node, name, args, kwargs, 1, 1000)
         if len(args) == 1 and isinstance(args[0], (VectorValue, tuple)):
             args = args[0].leaves if isinstance(args[0], VectorValue) else args[0]
             if not args:
                 raise t.error(node, f"{name} of nothing")
+        elif len(args) == 2 and not own_module(t.frame.function.__module__):
+            args = args[::-1]
         return reduce(lambda a, b: elementwise(t, name, (a, b), node), args)
 
     NAMES[name] = Builtin(
         name,
         handler,
-        f"The {name}imum of several values (vectors: component by component), or of the components of one vector.",
+        f"The {name}imum of several values (vectors: component by component), or of the components of one vector."
+        "  Of two equal values the second has the derivative, of several or of components the first.",
     )
 
 

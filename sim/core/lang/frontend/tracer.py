@@ -38,9 +38,10 @@ def trace_kernel(
     name: str | None = None,
     real: Scalar = float32,
     dims: int = 1,
+    may_be_negative: bool = False,
 ) -> Func:
     """`bodies.trace_kernel` of a function of the language, or of Python."""
-    return bodies.trace_kernel(SYNTAX, _function(python), arg_types, name, real, dims)
+    return bodies.trace_kernel(SYNTAX, _function(python), arg_types, name, real, dims, may_be_negative)
 
 
 class Known(NamedTuple):

@@ -82,6 +82,11 @@ class AffineIndex:
     low: int
     high: int
 
+    @property
+    def not_negative(self) -> bool:
+        """Whether it is made of axes of `tid` and extents, which are not negative, alone."""
+        return self.low >= 0 and all(isinstance(s, tuple) and f > 0 for s, f in self.terms.items())
+
     def scaled(self, factor: int) -> AffineIndex:
         ends = sorted((self.low * factor, self.high * factor))
         return AffineIndex({s: f * factor for s, f in self.terms.items() if factor}, *ends)
@@ -106,6 +111,9 @@ def affine_index(v: Value, known: Mapping[Value, AffineIndex]) -> AffineIndex | 
         return AffineIndex({("shape", operands[0], v.op.axis): 1}, 0, 0)
     if name == "cast" and operands[0].type.is_int and v.type.is_int and v.type.bits >= operands[0].type.bits:  # type: ignore[attr-defined]
         return affine_index(operands[0], known)
+    if name == "from_end":  # of a function, whose caller gives it an index that is not negative
+        index = affine_index(operands[0], known)
+        return index if index is not None and index.not_negative else None
     if name not in ("add", "sub", "mul", "neg"):
         return None
     parts = [part for x in operands if (part := affine_index(x, known)) is not None]

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from sim.core.lang.ir.core import Value, emit
+from sim.core.lang.ir.lower_bounds import not_negative
 from sim.core.lang.ir.table import OPS, ZERO, Instruction, Intrinsic, Libm, OpDef, Special, define
 from sim.core.lang.types import bool_, float16
 
@@ -290,6 +291,10 @@ _op("shr", 2, "iu", "shift right, arithmetic for signed integers", _shift(np.rig
     ZERO, Special(), "", "({t})({0} >> ({1} & {last}))", builtin=False)
 
 # ---- indices
+_op("from_end", 2, "iu", "the index a; a negative one counts from the end of b elements: a + b",
+    lambda a, b: np.where(a < 0, a + b, a).astype(np.asarray(a).dtype)[()],
+    ZERO, Special(), "({0} < 0 ? {low}({0} + {1}) : {0})", domain=(-3.0, 3.0), builtin=False, folds=_always,
+    simplify=lambda a, n: a if not_negative(a) else None)
 _op("in_bounds", 2, "iu", "the index a itself, which has to be one of 0 .. b - 1: reported where accesses are checked",
     lambda a, b: a,
     ZERO, Special(), "{0}", domain=(0.0, 3.0), builtin=False,

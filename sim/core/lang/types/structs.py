@@ -57,7 +57,7 @@ class Struct(CompositeType):
             {"names": list(offsets), "formats": formats, "offsets": list(offsets.values()), "itemsize": self.size}
         )
 
-    def __call__(self, *values: Any, **fields: Any) -> Any:
+    def __call__(self, /, *values: Any, **fields: Any) -> Any:
         """A value on the host, from fields in order or by name; those that are not given are zero, arrays None."""
         if len(values) > len(self.fields):
             raise TypeError(f"struct {self.name} has {len(self.fields)} fields, got {len(values)} values")
@@ -124,7 +124,7 @@ class HostStruct:
 
     _sim_struct_: Struct
 
-    def __init__(self, kind: Struct, **fields: Any) -> None:
+    def __init__(self, kind: Struct, /, **fields: Any) -> None:
         object.__setattr__(self, "_sim_struct_", kind)
         for key, field in kind.fields.items():
             typed = isinstance(field, Scalar) and field.kind != "b"

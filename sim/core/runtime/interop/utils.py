@@ -9,3 +9,4 @@ from sim.core.runtime.interop.reductions import array_sum as array_sum
 from sim.core.runtime.interop.sorting import radix_sort_pairs as radix_sort_pairs
 from sim.core.runtime.interop.sorting import runlength_encode as runlength_encode
 from sim.core.runtime.interop.sorting import segmented_sort_pairs as segmented_sort_pairs
+from sim.core.runtime.launch.mapping import create_warp_function as create_warp_function

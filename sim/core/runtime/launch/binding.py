@@ -93,6 +93,8 @@ def bind(
         captures = spec.captures
         if (captures.live or captures.rules_version != rules.version) and captures.changed():
             spec = kernel.bindings[tuple(key)] = kernel.specialise(spec.types)
+    if spec.not_negative and any(flat[k] < 0 for k in spec.not_negative):
+        return bind(kernel.of_any_integers(), dims, args, n_inputs, device, later)
     if not spec.dims == len(dims) == 1 or dims[0] > _LARGEST_EXTENT:
         if len(dims) > spec.dims:
             return bind(kernel.in_launches_of(len(dims)), dims, args, n_inputs, device, later)
@@ -187,6 +189,13 @@ def fitted(spec: Specialisation, dims: tuple[int, ...], device: Device) -> tuple
     dims += (1,) * (spec.dims - len(dims))
     check_dims(spec, dims, device)
     return spec, dims
+
+
+def suited(spec: Specialisation, flat: FlatArguments) -> Specialisation:
+    """The specialisation for arguments some of which have changed: integers may be negative now."""
+    if any(flat[k] < 0 for k in spec.not_negative):
+        return spec.kernel.of_any_integers().specialise(spec.types)
+    return spec
 
 
 def check_dims(spec: Specialisation, dims: tuple[int, ...], device: Device) -> None:

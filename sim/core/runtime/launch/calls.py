@@ -36,8 +36,7 @@ def set_check_bounds(check: bool) -> None:
 
     An index outside of an array then raises `KernelFault` with array, index, thread and line instead of touching other
     memory; so does one outside of a vector, matrix, tuple or local array, which is otherwise its last component when it
-    is read, and dropped when it is written.  An index counts from 0; a negative one counts from the end only if it is a
-    constant, and of a value of the thread.
+    is read, and dropped when it is written.  An index counts from 0; a negative one counts from the end.
     Slower; recorded launches and captured graphs stay as they are.
     """
     global _check_bounds

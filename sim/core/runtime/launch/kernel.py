@@ -53,7 +53,10 @@ class Specialisation:
     key: under which it is known in other processes; "": under none.
     """
 
-    FACTS = ("arrays", "dims", "layout", "hidden", "by_address", "peeks", "addresses", "loads_addresses", "always_used")
+    FACTS = (
+        *("arrays", "dims", "layout", "hidden", "by_address", "not_negative", "peeks", "addresses", "loads_addresses"),
+        "always_used",
+    )
     """All that launches ask of it beside what they ask of `forward`."""
 
     def __init__(self, kernel: Kernel, types: tuple[Type, ...], forward: Compiled, captures: Captures) -> None:
@@ -102,6 +105,12 @@ class Specialisation:
     def by_address(self) -> tuple[HandleKind, ...]:
         """Kinds of objects that it knows by an address of the run."""
         found: tuple[HandleKind, ...] = self.source.attrs["by_address"]
+        return found
+
+    @cached_property
+    def not_negative(self) -> tuple[int, ...]:
+        """Numbers of the integers that it relies on not to be negative."""
+        found: tuple[int, ...] = self.source.attrs["not_negative"]
         return found
 
     @cached_property
@@ -229,6 +238,7 @@ class Kernel:
         self._overloads: dict[str, Kernel] = {}
         self._dims = 1
         self._of_dims: dict[int, Kernel] = {}
+        self._may_be_negative: Kernel | None = None
         self.module.register_kernel(self.key, self)
 
     @property
@@ -276,6 +286,7 @@ class Kernel:
             made.function = Function(self.func, self.function.name, kinds)
             made.function.statics = self.function.statics
             made.generic_parent, made._overloads, made._of_dims, made.bindings = self, {}, {}, {}
+            made._may_be_negative = None
             self._overloads[signature] = made
         return self._overloads[signature]
 
@@ -284,8 +295,20 @@ class Kernel:
         made = self._of_dims.get(dims)
         if made is None:
             made = self._of_dims[dims] = copy.copy(self)
-            made._of_dims = {}
+            made._of_dims, made._may_be_negative = {}, None
+            if self._may_be_negative is self:
+                made._may_be_negative = made
             made._dims, made.specialisations, made._earlier, made.bindings = dims, {}, {}, {}
+        made.exclusive, made.race_free, made.sparse = self.exclusive, self.race_free, self.sparse
+        return made
+
+    def of_any_integers(self) -> Kernel:
+        """This kernel for launches in which integers that indices are made of may be negative."""
+        made = self._may_be_negative
+        if made is None:
+            made = self._may_be_negative = copy.copy(self)
+            made._of_dims, made._may_be_negative = {}, made
+            made.specialisations, made._earlier, made.bindings = {}, {}, {}
         made.exclusive, made.race_free, made.sparse = self.exclusive, self.race_free, self.sparse
         return made
 
@@ -319,6 +342,8 @@ class Kernel:
             traced.clear()
         for made in (*self._overloads.values(), *self._of_dims.values()):
             made.unload()
+        if self._may_be_negative is not self:
+            self._may_be_negative = None
 
     @property
     def outdated(self) -> bool:
@@ -368,7 +393,8 @@ class Kernel:
     def _traced(self, types: tuple[Type, ...]) -> tuple[Func, Func]:
         """The kernel for these types, verified, and with functions whose derivative is in closed form as calls."""
         source = assume_disjoint(
-            dce(trace_kernel(self.function, types, self.name, self.real, self._dims)), self.exclusive
+            dce(trace_kernel(self.function, types, self.name, self.real, self._dims, self._may_be_negative is self)),
+            self.exclusive,
         )
         source.attrs["sparse"] = self.sparse
         return verify(settle_updates(dce(inline(source)))), source

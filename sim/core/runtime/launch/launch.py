@@ -22,7 +22,7 @@ from sim.core.runtime.compiled.argument_packing import LaunchError, address_of_b
 from sim.core.runtime.devices.device import DeviceLike
 from sim.core.runtime.devices.graph import capturing
 from sim.core.runtime.launch.arguments import Argument, argument_type, flatten_argument
-from sim.core.runtime.launch.binding import as_dims, bind, check_missing, fitted, unset
+from sim.core.runtime.launch.binding import as_dims, bind, check_missing, fitted, suited, unset
 from sim.core.runtime.launch.calls import Call, prepare, thread_count
 from sim.core.runtime.launch.hidden import hidden_arguments
 from sim.core.runtime.launch.kernel import Kernel
@@ -298,7 +298,7 @@ class Launch:
         spec = self._call.spec
         if spec.hidden:
             args[-len(spec.hidden) :] = hidden_arguments(spec, args)
-        self._call, self._prepared = Call(self._call.spec, self._call.dims, args, self._call.device), None
+        self._call, self._prepared = Call(suited(spec, args), self._call.dims, args, self._call.device), None
         self._structs.pop(index, None)
         if isinstance(value, HostStruct):
             self._structs[index] = (value, _fields(value))

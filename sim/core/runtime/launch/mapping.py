@@ -11,6 +11,7 @@ import linecache
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import count
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import empty
 from sim.core.runtime.launch.kernel import Kernel
 from sim.core.runtime.launch.launch import launch
+from sim.core.runtime.launch.module import Module, get_module
 
 KEPT = 256
 """Kernels that stay, the last that were asked for."""
@@ -115,6 +117,19 @@ def _as_function(function: Any) -> Function | Builtin:
     if len(_functions) > KEPT:
         del _functions[next(iter(_functions))]
     return known
+
+
+@entry_point
+def create_warp_function(func: Callable[..., Any]) -> tuple[Function, Module]:
+    """A function of Python, also a lambda, as one of the language, and the module that it is of.
+
+    Raises TypeError for what has no source that could be read.
+    """
+    if not isinstance(func, FunctionType):
+        raise TypeError(f"create_warp_function takes a function of Python, got {func!r}")
+    made = _as_function(func)
+    assert isinstance(made, Function)
+    return made, get_module(func.__module__)
 
 
 def _result_types(function: Function | Builtin, kinds: Sequence[Type]) -> tuple[Type, ...]:

@@ -296,11 +296,11 @@ ROWS: list[tuple[str, str, str, str, str]] = [
         "convert the left side: write sim.float64(...)",
     ),
     (
-        "inexact division",
-        "y = 1 / 2",
-        "1 / 2",
-        "1 / 2 of two whole numbers: C would give 0, Python 0.5",
-        "write 1 // 2 or 1.0 / 2.0",
+        "half of a float by whole numbers",
+        "y = x[0] * (1 / 2)",
+        "x[0] * (1 / 2)",
+        "* of float32 and int32: there is no implicit conversion",
+        "convert the right side: write float(...)",
     ),
     ("division by zero", "y = 1 // 0", "1 // 0", "1 // 0: division by zero", ""),
     (

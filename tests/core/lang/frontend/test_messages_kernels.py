@@ -40,8 +40,8 @@ def own_registry(monkeypatch):
 # (an expression, words of the message, the hint)
 FUNCTIONS = [
     ("np.linalg.norm(v)", "`numpy.linalg.norm` is a NumPy function", "write sim.length(v)"),
-    ("np.sin(s)", "`numpy.sin` is a NumPy function", "write sim.sin(...)"),
-    ("np.abs(s)", "is a NumPy function", "write abs(x)"),
+    ("np.minimum(s, 1.0)", "`numpy.minimum` is a NumPy function", "write"),
+    ("np.round(s)", "is a NumPy function", "write"),
     ("np.sum(v)", "is a NumPy function", "write sum(...)"),
     ("np.clip(s, 0.0, 1.0)", "is a NumPy function", "write sim.clamp(x, low, high)"),
     ("np.array([1.0, 2.0, 3.0])", "is a NumPy function", "write sim.vec3(a, b, c), or"),
@@ -51,7 +51,6 @@ FUNCTIONS = [
     ("np.linalg.inv(m)", "is a NumPy function", "write sim.inverse(m)"),
     ("np.random.rand()", "is a NumPy function", "sim.rand_init(seed, i)"),
     ("np.random.default_rng(0).normal()", "is a NumPy function", "write it with functions of the language"),
-    ("np.float64(s)", "is a NumPy function", "write sim.float64(x)"),
     ("math.hypot(s, s)", "`math.hypot` is a Python function", "write sim.sqrt(x * x + y * y)"),
     ("math.factorial(3)", "is a Python function", "call it outside"),
     ("any((s > 0.0, s < 1.0))", "`any` is a Python function", "write a or b or c"),
@@ -225,7 +224,7 @@ def frames(problem: BaseException) -> list[str]:
 
 
 def failing(tmp_path, own_registry) -> dict:
-    bad = load(tmp_path, f"{HEADER}    z = np.sin(s)\n").k
+    bad = load(tmp_path, f"{HEADER}    z = np.round(s)\n").k
     stops = load(
         tmp_path, "import sim\n@sim.kernel\ndef k(y: sim.array[float]):\n    assert y[0] > 0.0\n    y[0] = 2.0 * y[0]\n"
     ).k
@@ -298,7 +297,9 @@ def test_frames_of_the_user_in_between_stay():
 
 def test_a_script_prints_no_internal_frames(tmp_path):
     script = tmp_path / "script.py"
-    script.write_text(f"{HEADER}    z = np.sin(s)\n\nsim.launch(k, 1, [sim.zeros(1), sim.vec3(), sim.mat33(), 1.0])\n")
+    script.write_text(
+        f"{HEADER}    z = np.round(s)\n\nsim.launch(k, 1, [sim.zeros(1), sim.vec3(), sim.mat33(), 1.0])\n"
+    )
     shown = subprocess.run([sys.executable, str(script)], capture_output=True, text=True).stderr
     assert "During handling" not in shown and shown.count('  File "') == 1, shown
-    assert "numpy.sin" in shown
+    assert "numpy.round" in shown

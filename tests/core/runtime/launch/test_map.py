@@ -119,3 +119,12 @@ def test_what_does_not_fit_is_told() -> None:
         sim.map(lambda a: None, x)
     with pytest.raises(KernelError, match="sin takes floats"):
         sim.map(sim.sin, sim.zeros(3, dtype=int))
+
+
+def test_a_function_of_python_becomes_one_of_the_language():
+    made, module = sim.utils.create_warp_function(lambda x, y: x * y + 1.0)
+    assert made(2.0, 3.0) == 7.0 and module.name == __name__
+    out = sim.map(made, sim.array([1.0, 2.0], dtype=float), sim.array([3.0, 4.0], dtype=float))
+    assert out.numpy().tolist() == [4.0, 9.0]
+    with pytest.raises(TypeError, match="takes a function of Python, got 3"):
+        sim.utils.create_warp_function(3)

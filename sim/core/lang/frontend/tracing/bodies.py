@@ -187,14 +187,23 @@ def result_of(t: Context, function: Function, result: TracedValue) -> tuple[Trac
 
 
 def trace_kernel(
-    syntax: Syntax, function: Function, arg_types: Sequence[Type], name: str | None, real: Scalar, dims: int = 1
+    syntax: Syntax,
+    function: Function,
+    arg_types: Sequence[Type],
+    name: str | None,
+    real: Scalar,
+    dims: int = 1,
+    may_be_negative: bool = False,
 ) -> Func:
     """A kernel for these argument types, in launches of so many dimensions (or as many as `tid()` asks for).
+
+    may_be_negative: else integers that it is given are taken not to be, where indices are made of them.
 
     Parameters: a scalar takes one, an array or a `Reference` one array, a struct its leaves and arrays in field order
     (`s.mass`, `s.x.0`).
     `attrs["signature"]` = [(argument, type, first parameter, number of parameters), ...]; `dims` as `tid()` asks for;
-    `attrs["hidden"]`: parameters behind those, which the runtime fills in.
+    `attrs["hidden"]`: parameters behind those, which the runtime fills in; `attrs["not_negative"]`: numbers of those
+    that it was needed of.
     """
     t = Context(syntax, real)
     t.dims = dims
@@ -218,12 +227,17 @@ def trace_kernel(
             first = len(t.block.params)
             frame.env[key] = parameter_value(t, key, ty)
             layout.append((key, ty, first, len(t.block.params) - first))
+        if not may_be_negative:
+            t.lower_bounds.parameters |= {
+                p for p in t.block.params if isinstance(p.type, Scalar) and p.type.kind == "i"
+            }
         t.at(node)
         if run_body(t, frame) is not None:
             raise t.error(node, f"kernel `{function.name}` returns a value", "write it to an array")
     out = t.finish(name or function.name, function.source.span(node), ())
     out.attrs["signature"], out.attrs["hidden"] = layout, hidden_parameters(t)
     out.attrs["by_address"] = tuple(t.by_address)
+    out.attrs["not_negative"] = tuple(k for k, p in enumerate(out.params) if p in t.lower_bounds.relied_on)
     return out
 
 

@@ -38,9 +38,10 @@ def branch(t: Context, cond: Value, then: Callable[[], None], orelse: Callable[[
         return
     # both sides start from the same variables; each works on a copy of its own
     before, envs, blocks = t.env, [], []
-    for side in (then, orelse):
+    for side, holds in ((then, True), (orelse, False)):
         t.env = dict(before)
-        blocks.append(t.b.region((), side))
+        with t.lower_bounds.assuming(cond, holds):
+            blocks.append(t.b.region((), side))
         envs.append(t.env)
     t.env = before
     t.at(node)
@@ -130,7 +131,8 @@ def short_circuit(
     found: list[TracedValue] = []
     before = dict(t.env)
     # traced into a region first: if it turns out harmless its operations run always, and no branch is needed
-    block = t.b.region((), lambda: found.append(right()))
+    with t.lower_bounds.assuming(left, conjunction):
+        block = t.b.region((), lambda: found.append(right()))
     if any(t.env.get(name) is not value for name, value in before.items()):
         raise t.error(
             node, "the right side of `and` or `or` changes a variable", "do that on a line of its own, before"

@@ -9,6 +9,8 @@ import types as python_types
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from sim.core.lang import types as language_types
 from sim.core.lang.errors import KernelError, did_you_mean
 from sim.core.lang.frontend.elsewhere import NUMPY, PYTHON, instead
@@ -31,7 +33,7 @@ from sim.core.lang.frontend.tracing.closed_form import call_closed_form
 from sim.core.lang.frontend.tracing.construct import construct
 from sim.core.lang.frontend.tracing.context import Context, Frame
 from sim.core.lang.frontend.tracing.registry import HOST_FUNCTIONS, NAMES, Builtin, in_order
-from sim.core.lang.types import ArrayType, Type, bool_, int32
+from sim.core.lang.types import SCALARS, ArrayType, Type, bool_, int32
 
 _DEEPEST = 48
 
@@ -43,6 +45,15 @@ _TYPE_MAKERS = (language_types.vector, language_types.matrix, language_types.qua
 
 
 _RENAMED = {"asin": "asin_unclamped", "acos": "acos_unclamped"}  # until the library registers its clamped ones
+
+
+_ALSO_NUMPY = frozenset(
+    (
+        *("sin", "cos", "tan", "sinh", "cosh", "tanh", "exp", "log", "log2", "log10", "sqrt", "cbrt", "floor", "ceil"),
+        *("trunc", "absolute", "degrees", "radians", "isnan", "isinf", "isfinite", "dot", "cross", "outer", "trace"),
+    )
+)
+"""Functions of NumPy that mean the same for numbers, vectors and matrices of the language as its own of that name."""
 
 
 def callee_of(t: Context, x: TracedValue, node: ast.Call) -> TracedValue:
@@ -63,6 +74,9 @@ def callee_of(t: Context, x: TracedValue, node: ast.Call) -> TracedValue:
         found = NAMES.get(name) or NAMES.get(_RENAMED.get(name, ""))
         if found is not None:
             return found
+    own_kind = _of_numpy(x)
+    if own_kind is not None:
+        return own_kind
     shown = (
         f"{module}.{name}"
         if module and name and module not in ("builtins", t.frame.function.python.__module__)
@@ -92,6 +106,16 @@ def callee_of(t: Context, x: TracedValue, node: ast.Call) -> TracedValue:
             or "call it outside, and pass the result as an argument" + (did_you_mean(name, NAMES) if name else "")
         )
     raise t.error(node, f"`{shown}` is a Python function, not one of the kernel language", hint)
+
+
+def _of_numpy(x: object) -> TracedValue:
+    """The type, or the function, of the language that one of NumPy stands for in programs of Warp, if there is one."""
+    if isinstance(x, type) and issubclass(x, np.generic):
+        return next((kind for kind in SCALARS if kind.np.type is x), None)
+    name = getattr(x, "__name__", "")
+    if name in _ALSO_NUMPY and getattr(np, name, None) is x:
+        return NAMES.get("abs" if name == "absolute" else name)
+    return None
 
 
 def apply(t: Context, target: TracedValue, args: Positional, kwargs: Keywords, node: ast.AST) -> TracedValue:

@@ -45,6 +45,7 @@ from sim.core.lang.types import (
     Transformation,
     Type,
     Vector,
+    int32,
     vector,
 )
 
@@ -232,7 +233,7 @@ def _component(t: Context, x: VectorValue | LValue, key: TracedValue, node: ast.
             "write int(...)" if type_of(key, t.real) else "",
         )
     if isinstance(x, LValue):
-        key = t.b.emit("in_bounds", key, count)
+        key = t.b.emit("in_bounds", _from_end(t, key, count), count)
         offset = t.b.emit("mul", key, stride) if stride > 1 else key
         if x.offset is not None:
             return LValue(x.array, x.index, inner, x.first, t.b.emit("add", x.offset, offset), x.extent)
@@ -241,15 +242,19 @@ def _component(t: Context, x: VectorValue | LValue, key: TracedValue, node: ast.
     return _choose_item(t, tuple(rows), key, node)
 
 
+def _from_end(t: Context, key: Value, count: int) -> Value:
+    return t.from_end(key, lambda: t.b.const(count, int32))
+
+
 def _choose_item(t: Context, items: Positional, key: Value, node: ast.AST) -> TracedValue:
-    """items[key] with an index of the run: a chain of choices; outside of 0 .. n - 1 (negative too) the last item."""
+    """items[key] with an index of the run: a chain of choices; outside of -n .. n - 1 the last item."""
     kinds = {type_of(i, t.real) for i in items}
     ty = kinds.pop()
     if kinds or not isinstance(ty, (Scalar, Homogeneous)):
         raise t.error(node, "an index of the run into a tuple needs items of one type")
     rows = [t.fit(i, ty) for i in items]
     columns = [[row] if isinstance(row, Value) else list(row.leaves) for row in rows]
-    key = t.b.emit("in_bounds", key, len(items))
+    key = t.b.emit("in_bounds", _from_end(t, key, len(items)), len(items))
     out = columns[-1]
     for k in range(len(rows) - 2, -1, -1):
         chosen = t.b.emit("eq", key, k)
@@ -306,7 +311,7 @@ def _with_item(t: Context, x: VectorValue, keys: Positional, value: TracedValue,
     new = t.fit_or_error(t.load(value), ty, f"a component of {x.type}", node)
     parts = [new] if isinstance(new, Value) else list(new.leaves)
     leaves = []
-    key = t.b.emit("in_bounds", key, count)
+    key = t.b.emit("in_bounds", _from_end(t, key, count), count)
     for r in range(count):
         here = t.b.emit("eq", key, r)
         leaves += [t.b.emit("select", here, parts[c], x.leaves[r * stride + c]) for c in range(stride)]

@@ -64,8 +64,9 @@ def cast(t: Context, x: TracedValue, ty: Scalar, node: ast.AST) -> Value:
         if ty.is_float:
             return t.b.const(float(x), ty)
         number = int(x)
-        if isinstance(x, int) and ty.kind == "u":
-            number &= (1 << ty.bits) - 1  # wraps, as a conversion of a typed integer does
+        if isinstance(x, int):  # wraps, as a conversion of a typed integer does
+            number &= (1 << ty.bits) - 1
+            number -= (ty.kind == "i" and number >> (ty.bits - 1)) << ty.bits
         return t.as_value(number, ty, node)
     if isinstance(x, str) and ty.is_float and x.lower().lstrip("+-") in ("inf", "infinity", "nan"):
         return t.b.const(float(x), ty)

@@ -14,6 +14,7 @@ from sim.core.lang.errors import KernelError, Span
 from sim.core.lang.frontend import local_arrays, pointers
 from sim.core.lang.frontend.captures import Captures
 from sim.core.lang.frontend.function import Function
+from sim.core.lang.frontend.source import own_module
 from sim.core.lang.frontend.traced import (
     AnyMemory,
     ArrayRef,
@@ -37,6 +38,7 @@ from sim.core.lang.frontend.traced import (
     same,
     type_of,
 )
+from sim.core.lang.frontend.tracing.lower_bounds import LowerBounds
 from sim.core.lang.ir.builder import Builder
 from sim.core.lang.ir.core import Block, Func, Value
 from sim.core.lang.ir.inline import inline_call
@@ -55,6 +57,7 @@ from sim.core.lang.types import (
     from_numpy,
     in_memory,
     int32,
+    int64,
     leaves_of,
     public_name,
 )
@@ -108,6 +111,7 @@ class Context:
         self.is_kernel = False
         self.hidden: dict[Any, Value] = {}  # parameters that callers do not see (`hidden.py`)
         self.by_address: dict[Any, None] = {}  # kinds of objects that are known by an address of the run only
+        self.lower_bounds = LowerBounds()
         self.copies = 1  # how many times the unrolled loops around here repeat it
 
     @property
@@ -121,6 +125,19 @@ class Context:
     @env.setter
     def env(self, env: dict[str, TracedValue]) -> None:
         self.frames[-1].env = env
+
+    def may_be_negative(self, *numbers: Value) -> bool:
+        """Whether one of these integers may be negative, as far as is known."""
+        trusting = not own_module(self.frame.function.__module__)
+        return not all(self.lower_bounds.not_negative(k, trusting) for k in numbers)
+
+    def from_end(self, index: Value, count: Callable[[], Value]) -> Value:
+        """An index; a negative one counts from the end, except in functions of the package, which use none."""
+        assert isinstance(index.type, Scalar)
+        if own_module(self.frame.function.__module__) or not self.may_be_negative(index):
+            return index
+        wide = self.b.emit("cast", index, type=int64 if index.type.bits == 64 else int32)
+        return self.b.emit("from_end", wide, self.b.emit("cast", count(), type=wide.type))
 
     def local_array(self, dtype: Type, shape: tuple[int, ...], content: tuple[Value, ...]) -> ArrayRef:
         """A small array of the thread with this content."""

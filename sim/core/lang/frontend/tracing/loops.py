@@ -185,6 +185,7 @@ def _counted(t: Context, node: ast.For, over: Range) -> None:
     count = trip_count(t, start, stop, step, ty)
 
     def bind(k: Value) -> None:
+        t.lower_bounds.note(k, 0)
         t.env[target] = t.b.emit("add", start, t.b.emit("mul", k, step))
 
     ran = None not in (bounds := [constant(v) for v in (start, stop, step)]) and len(range(*bounds)) > 0

@@ -27,7 +27,7 @@ from sim.core.lang.frontend.tracing.calls import call_function
 from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.ir.core import Value
 from sim.core.lang.ir.table import OPS
-from sim.core.lang.types import Scalar, Type, bool_, public_name
+from sim.core.lang.types import Scalar, Type, bool_, int32, public_name
 
 OPERATORS: dict[tuple[str, str, str], Function] = {}
 """Products that the library defines: ("mul", kind, kind) -> function; kinds as `traced.kind_of` names them.
@@ -126,12 +126,8 @@ def _static(t: Context, op: str, sign: str, a: TracedValue, b: TracedValue, node
         raise t.error(node, f"{a!r} {sign} {b!r}: division by zero")
     if op == "div":
         if isinstance(a, int) and isinstance(b, int):
-            if a % b:
-                raise t.error(
-                    node,
-                    f"{a} / {b} of two whole numbers: C would give {int(a / b)}, Python {a / b}",
-                    f"write {a} // {b} or {float(a)} / {float(b)}",
-                )
+            if a % b:  # typed, so that `x * (1 / 2)` is an error, not zero
+                return t.b.emit("div", t.as_value(a, int32, node), t.as_value(b, int32, node))
             return a // b
         return a / b
     if op == "mod":
@@ -194,7 +190,7 @@ def _floor_divide(t: Context, a: Value, b: Value) -> Value:
     quotient = t.b.emit("div", a, b)
     if ty.is_float:
         return t.b.emit("floor", quotient)
-    if ty.kind == "u":
+    if ty.kind == "u" or not t.may_be_negative(a, b):
         return quotient
     rest = t.b.emit("sub", a, t.b.emit("mul", quotient, b))
     zero = t.b.const(0, ty)

@@ -67,7 +67,7 @@ def seen_through_indices(t: Context, name: str, ty: IndexedReference) -> ArrayRe
 
 
 def _at(t: Context, x: ArrayRef, k: int, key: TracedValue, node: ast.AST) -> Value:
-    """The index of the array where a view has its element `key`; negative constants count from the end."""
+    """The index of the array where a view has its element `key`; negative ones count from the end."""
     if isinstance(key, tuple):
         raise t.error(node, "an index is a tuple", "write a[i, j]")
     index = _integer(t, key, "an array index", node)
@@ -77,8 +77,7 @@ def _at(t: Context, x: ArrayRef, k: int, key: TracedValue, node: ast.AST) -> Val
         n = x.array.shape[k]
         if not -n <= known < n:
             raise t.error(node, f"index {known} is outside of 0 .. {n - 1}")
-    if known is not None and known < 0:
-        index = t.b.emit("add", axis.extent if isinstance(axis, Axis) else extent_of(t.b, x.array, k), known)
+    index = t.from_end(index, lambda: axis.extent if isinstance(axis, Axis) else extent_of(t.b, x.array, k))
     if not isinstance(axis, Axis):
         return index
     index = t.b.emit("in_bounds", t.b.emit("cast", index, type=int32), axis.extent)
