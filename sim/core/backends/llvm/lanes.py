@@ -112,7 +112,9 @@ class LaneEmitter(LaneMemory):
         numbers = all(isinstance(v.type, Scalar) and v.type.is_float for v in region.yields)
         if not numbers or not self.late.isdisjoint(ops):
             return False
-        return len(ops) >= LONG or any(op.name == "store" and self.uniform.issuperset(split_memory(op)[1]) for op in ops)
+        return len(ops) >= LONG or any(
+            op.name == "store" and self.uniform.issuperset(split_memory(op)[1]) for op in ops
+        )
 
     def jumped_over(self, region: Block) -> None:
         """A side that some of the eight take, by the last of the masks; without any, what it gives is 0."""
