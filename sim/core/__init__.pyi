@@ -730,10 +730,10 @@ def lshift(*values: _Any, **named: _Any) -> _Any:
     """a << b"""
 
 def max(*values: _Any, **named: _Any) -> _Any:
-    """The maximum of several values (vectors: component by component), or of the components of one vector."""
+    """The maximum of several values (vectors: component by component), or of the components of one vector. Of two equal values the second has the derivative, of several or of components the first."""
 
 def min(*values: _Any, **named: _Any) -> _Any:
-    """The minimum of several values (vectors: component by component), or of the components of one vector."""
+    """The minimum of several values (vectors: component by component), or of the components of one vector. Of two equal values the second has the derivative, of several or of components the first."""
 
 def mod(*values: _Any, **named: _Any) -> _Any:
     """a % b"""
