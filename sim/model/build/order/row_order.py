@@ -114,7 +114,7 @@ def _disjoint_first(points: np.ndarray, order: np.ndarray, offsets: np.ndarray) 
         flat = points[own].ravel()
         _, first, which = np.unique(flat, return_index=True, return_inverse=True)
         disjoint = (first[which] == np.arange(len(flat))).reshape(len(own), -1).all(axis=1)
-        rows += [own[disjoint][_without_stalls(points[own[disjoint]])], own[~disjoint]]
+        rows += [own[disjoint], own[~disjoint]]
         shared.append(int(begin + disjoint.sum()))
     return np.concatenate([order[:0], *rows]), shared
 
@@ -134,28 +134,6 @@ def _jumps(points: np.ndarray) -> int:
     """How often a point of constraints (n, k) lies far from that of the constraint before."""
     ends = np.sort(points, axis=1)
     return int((np.abs(np.diff(ends, axis=0)) > NEAR).sum())
-
-
-def _without_stalls(points: np.ndarray) -> np.ndarray:
-    """An order of constraints (n, k) without points in common in which wide loads seldom wait for stores.
-
-    A point is loaded together with the first number of the next one.  Where that one was stored a moment before, by the
-    group of constraints before this one, the load has to wait (a store cannot be forwarded to a load that it does not
-    cover); taking every second or fourth constraint first avoids it on regular meshes.
-    """
-    n, group = len(points), 8
-    best, least = np.arange(n), n + 1
-    known, place = np.unique(np.concatenate([points, points + 1]), return_inverse=True)
-    here, behind = place.reshape(2, *points.shape)  # in `known`, which is short where a model is large
-    for stride in (1, 2, 4):
-        order = np.argsort(np.arange(n) % stride, kind="stable")
-        generation = np.full(len(known), -group)  # in which group of constraints a point is stored
-        generation[here[order]] = (np.arange(n) // group)[:, None]
-        age = generation[here] - generation[behind]
-        stalls = int(((age > 0) & (age <= 2)).sum())
-        if stalls < least:
-            best, least = order, stalls
-    return best
 
 
 def _once_each(points: np.ndarray, owner: np.ndarray) -> bool:
