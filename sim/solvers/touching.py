@@ -43,7 +43,6 @@ from sim.model.model import Model
 from sim.model.state import State
 from sim.solvers.batch import ConstraintBatch, Rows
 from sim.solvers.bodies import BodyStep
-from sim.solvers.mechanisms.mobility import Mobility
 from sim.solvers.near.lanes import NearContacts, NearLanes
 from sim.solvers.near.passing import PassingCheck, PointPassingCheck
 
@@ -99,15 +98,24 @@ def _over_all(made: ConstraintSet) -> tuple[Form, int]:
 
 
 @dataclass(eq=False)
+class SeenMechanisms:
+    """What contacts know of mechanisms: see `mechanism_struct`, and `wrench` and `told` of `moving_struct`."""
+
+    mechanism: Any
+    wrench: array
+    told: array
+
+
+@dataclass(eq=False)
 class FrictionStep:
-    """The contacts with friction or restitution of a model, by name of their set; gains: where joints
-    hold what they touch, what forces add to velocities in a step, of particles and of bodies; mobility: of these."""
+    """The contacts with friction or restitution of a model, by name of their set; gains: where joints hold what they
+    touch, what forces add to velocities in a step, of particles and of bodies; mechanisms: as contacts see them."""
 
     model: Model
     bodies: BodyStep
     batches: Sequence[ConstraintBatch]
     gains: tuple[array, array] | None = None
-    mobility: Mobility | None = None
+    mechanisms: SeenMechanisms | None = None
 
     def __post_init__(self) -> None:
         near = self.model.near
@@ -209,9 +217,9 @@ class FrictionStep:
         moving.v_before, moving.body_qd_before = before.particle_qd, before.body_qd
         if self.gains is not None:
             moving.gains, moving.body_gains = self.gains
-        if self.mobility is not None:
-            moving.wrench, moving.told = self.mobility.wrench, self.mobility.told
-            moving.mechanism = self.mobility.mechanism
+        if self.mechanisms is not None:
+            moving.wrench, moving.told = self.mechanisms.wrench, self.mechanisms.told
+            moving.mechanism = self.mechanisms.mechanism
         for t in self.touching.values():
             made, lanes = t.batch.set, self._lanes(t)
             if lanes is not None:
@@ -317,7 +325,7 @@ class FrictionStep:
         made, t = batch.set, self.touching[batch.set.name]
         form = self._form(t, wide)
         kernel = make_contact_start(
-            made.constraint, made.slots, self.model.dtype, self.restitution, form, self.mobility is not None
+            made.constraint, made.slots, self.model.dtype, self.restitution, form, self.mechanisms is not None
         )
         launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
 
@@ -345,7 +353,7 @@ class FrictionStep:
         made, t = batch.set, self.touching[batch.set.name]
         form, real = self._form(t, wide), self.model.dtype
         kernel = make_contact_projection(
-            made.constraint, made.slots, real, first, self.restitution, form, self.mobility is not None
+            made.constraint, made.slots, real, first, self.restitution, form, self.mechanisms is not None
         )
         launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
 
@@ -365,6 +373,6 @@ class FrictionStep:
         made, t = batch.set, self.touching[batch.set.name]
         form = self._form(t, wide)
         kernel = make_rebound(
-            made.constraint, made.slots, self.model.dtype, self.restitution, form, self.mobility is not None
+            made.constraint, made.slots, self.model.dtype, self.restitution, form, self.mechanisms is not None
         )
         launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])

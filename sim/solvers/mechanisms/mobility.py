@@ -26,9 +26,10 @@ from sim.solvers.bodies import BodyStep
 from sim.solvers.direct.kernels import make_accumulate, make_assemble, make_linearize, tree_kernels
 from sim.solvers.direct.structure import Lists, lists
 from sim.solvers.mechanisms.structure import Held, Mechanisms, first_of
+from sim.solvers.touching import SeenMechanisms
 
 
-class Rows:
+class MechanismRows:
     """What kernels write of some constraints: J, D and W D^T by touches, alpha and b; `first`, where the touches of
     each begin; and which of the one-sided ones are `acting`."""
 
@@ -46,7 +47,7 @@ class Rows:
 
 
 @dataclass(eq=False)
-class _Part:
+class _HeldPart:
     """Constraints of one batch.  rows: where they are in it; nodes, touches: in `to`; hosts: the nodes whose guests
     they are, None where they are nodes themselves."""
 
@@ -54,7 +55,7 @@ class _Part:
     rows: array
     nodes: array
     touches: array
-    to: Rows
+    to: MechanismRows
     hosts: array | None = None
 
 
@@ -116,7 +117,7 @@ class Mobility:
         # What a step writes before it reads it; the factor and X_0 are constant to a tape.
         lines, six, col = matrix((size, 6), real), matrix((6, 6), real), vector(size, real)
         spatial, some = vector(6, real), model.body_count
-        self.rows = Rows(m.nodes, integers(m.first), size, model)
+        self.rows = MechanismRows(m.nodes, integers(m.first), size, model)
         self._v, self._x, self._rest = (zeros(self._nodes, col, device, grad) for _ in range(3))
         self._v_0, self._x_0 = (zeros(self._nodes, col, device) for _ in range(2))
         self._W, self._u = zeros(self.count, six, device, grad), zeros(self.count, spatial, device, grad)
@@ -130,9 +131,10 @@ class Mobility:
         by_body[0][m.members], by_body[2][m.members] = m.tree, m.place
         by_body[1][np.array(m.members, int)[m.pushed]] = column
         tree, start, local = map(integers, by_body)
-        self.mechanism = mechanism_struct(real)(tree=tree, column=start, local=local, mobility=self.P)
+        mechanism = mechanism_struct(real)(tree=tree, column=start, local=local, mobility=self.P)
+        self.seen = SeenMechanisms(mechanism, self.wrench, self.told)
 
-        self._guests = Rows(m.guests, integers(first_of(m.guests)), size, model)
+        self._guests = MechanismRows(m.guests, integers(first_of(m.guests)), size, model)
         self._hosts, (of_host, guests) = (
             sorted(set(m.hosts)),
             lists([[g for g, host in enumerate(m.hosts) if host == h] for h in sorted(set(m.hosts))]),
@@ -145,7 +147,7 @@ class Mobility:
                 if here:
                     hosts = integers(m.hosts[j] for j in here) if of is m.guests else None
                     rows, touches = integers(of[j].row for j in here), integers(first[j] for j in here)
-                    self._parts.append(_Part(batch, rows, integers(here), touches, to, hosts))
+                    self._parts.append(_HeldPart(batch, rows, integers(here), touches, to, hosts))
 
     @property
     def scratch(self) -> list[array]:
@@ -224,12 +226,12 @@ class Mobility:
                 launch(kernel, part.rows.size, inputs, [to])
 
     @staticmethod
-    def _to(part: _Part, impulses: dict[str, array] | None) -> array:
+    def _to(part: _HeldPart, impulses: dict[str, array] | None) -> array:
         """Multipliers of constraints, or impulses by the name of their set."""
         return part.batch.multiplier if impulses is None else impulses[part.batch.set.name]
 
     @staticmethod
-    def _active(part: _Part, impulses: dict[str, array] | None) -> tuple[int, ...]:
+    def _active(part: _HeldPart, impulses: dict[str, array] | None) -> tuple[int, ...]:
         """The rows of a constraint that act on positions, or on velocities."""
         made = part.batch.set
         if impulses is None:
@@ -259,7 +261,9 @@ class Mobility:
         inputs = [*slots, rows.first, self._at, self._column, self._place, rows.J, rows.alpha, self._X_0, self._U]
         launch(k.residual, self._slots, inputs, [self._r])
         self._substitute(self._r, self._y, self._more)
-        launch(k.improve, self._pairs, [*pairs, *columns, rows.WD, self._U, self._more], [self.P])
+        launch(
+            k.improve, self._pairs, [*pairs, self._pushed, *columns, self._W, rows.WD, self._U, self._more], [self.P]
+        )
         launch(k.add, self._slots, [self._X_0, self._more], [self.X])
 
     def _substitute(self, b: array, y: array, x: array) -> None:

@@ -28,7 +28,9 @@ def movers_of_batch(model: Model, batch: ConstraintBatch) -> np.ndarray:
 def seen_as_mechanisms(model: Model, held: Sequence[ConstraintBatch], contacts: Sequence[ConstraintBatch]) -> bool:
     """Can contacts see all that is held as mechanisms?  They are of bodies, and small enough, and no two contacts of a
     launch push one and the same: all of it answers to what one of its bodies is pushed by."""
-    if not held or model.near is not None or any(batch.set.slots.particles for batch in held):
+    if not held or model.near is not None:
+        return False
+    if any(batch.set.slots.particles or batch.set.constraint.unilateral for batch in held):
         return False
     ends = [[int(v) for v in movers if v >= 0] for batch in held for movers in movers_of_batch(model, batch)]
     tree_of = dict[int, int]()

@@ -30,6 +30,10 @@ from sim.core.lang.types import Scalar, float32, matrix, quaternion, vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.launch.kernel import Kernel, kernel
 
+GIVES = 1e-5
+"""What is held to the world in a direction still gives way by this part of what it would alone, to what pushes it along
+that: else nothing could be said of a contact with the world there, whose friction is across a hinge for instance."""
+
 
 @dataclass(frozen=True)
 class MobilityKernels:
@@ -204,11 +208,13 @@ def mobility_kernels(real: Scalar, size: int) -> MobilityKernels:
     def improve(
         pair_row: array[int],
         pair_column: array[int],
+        pushed: array[int],
         base: array[int],
         begin: array[int],
         offsets: array[int],
         touches: array[int],
         node: array[int],
+        W: array[six],
         WD: array[lines],
         U: array[six],
         X: array[lines],
@@ -216,7 +222,10 @@ def mobility_kernels(real: Scalar, size: int) -> MobilityKernels:
     ):
         q = tid()
         col = pair_column[q]
-        P[q] = U[q] - pulled(base[col] - begin[col], pair_row[q], offsets, touches, node, WD, X)
+        found = U[q] - pulled(base[col] - begin[col], pair_row[q], offsets, touches, node, WD, X)
+        if pair_row[q] == pushed[col]:
+            found += static(GIVES) * W[pair_row[q]]
+        P[q] = found
 
     @kernel(name=f"add_columns_{size}")
     def add(X: array[lines], more: array[lines], out: array[lines]):
