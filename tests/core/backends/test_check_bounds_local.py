@@ -158,8 +158,9 @@ def test_an_index_outside_of_a_value_of_the_thread(kernel):
         with sim.Tape() as tape:
             sim.launch(kernel, 1, inputs=[x, k], outputs=[y])
         tape.backward(grads={y: np.ones(1)})
-    for k in (3, 7) if kernel is in_a_loop else (3, 100, -1, -3):
-        outside = f"[3-{k}]" if kernel is in_a_loop else k  # the way back meets the last one first
+    for k in (3, 7) if kernel is in_a_loop else (3, 100, -4, -6):
+        # the way back meets the last one first; what counts from the end is named from the beginning
+        outside = f"[3-{k}]" if kernel is in_a_loop else k if k > 0 else k + 3
         for adjoint in (False, True):
             with pytest.raises(
                 sim.KernelFault,
@@ -185,8 +186,8 @@ def test_each_index_of_a_matrix_in_memory():
     m = sim.array(np.ones((1, 2, 3)), dtype=mat23, requires_grad=True)
     sim.launch(entry_in_memory, 1, inputs=[x, m, 2], outputs=[y])
     for adjoint in (False, True):
-        for k in (3, -1):  # 3 would be the first entry of the next row
-            with pytest.raises(sim.KernelFault, match=rf"index {k} is outside of 0 \.\. 2"):
+        for k, place in ((3, 3), (-4, -1)):  # 3 would be the first entry of the next row
+            with pytest.raises(sim.KernelFault, match=rf"index {place} is outside of 0 \.\. 2"):
                 sim.launch(entry_in_memory, 1, inputs=[x, m, k], outputs=[y], adjoint=adjoint)
 
 

@@ -48,7 +48,7 @@ def _least(bounds: list[Bound]) -> Bound:
     return min(known) if len(known) == len(bounds) else None
 
 
-class _Rule:
+class _BoundRule:
     """The bound of a result from those of the operands; skip: how many operands are conditions."""
 
     def __init__(self, how: Callable[[Op, list[Bound]], Bound], skip: int = 0) -> None:
@@ -84,16 +84,16 @@ def _conversion(op: Op, bounds: list[Bound]) -> Bound:
 
 
 _RULES = {
-    "add": _Rule(lambda op, b: None if b[0] is None or b[1] is None else b[0] + b[1]),
-    "sub": _Rule(_difference),
-    "mul": _Rule(_zero_if_all),
-    "div": _Rule(_zero_if_all),
-    "mod": _Rule(_zero_if_first),
-    "shr": _Rule(_zero_if_first),
-    "and": _Rule(lambda op, b: 0 if any(map(at_least_zero, b)) else None),
-    "or": _Rule(_zero_if_all),
-    "min": _Rule(lambda op, b: _least(b)),
-    "max": _Rule(lambda op, b: max((x for x in b if x is not None), default=None)),
-    "select": _Rule(lambda op, b: _least(b), skip=1),
-    "cast": _Rule(_conversion),
+    "add": _BoundRule(lambda op, b: None if b[0] is None or b[1] is None else b[0] + b[1]),
+    "sub": _BoundRule(_difference),
+    "mul": _BoundRule(_zero_if_all),
+    "div": _BoundRule(_zero_if_all),
+    "mod": _BoundRule(_zero_if_first),
+    "shr": _BoundRule(_zero_if_first),
+    "and": _BoundRule(lambda op, b: 0 if any(map(at_least_zero, b)) else None),
+    "or": _BoundRule(_zero_if_all),
+    "min": _BoundRule(lambda op, b: _least(b)),
+    "max": _BoundRule(lambda op, b: max((x for x in b if x is not None), default=None)),
+    "select": _BoundRule(lambda op, b: _least(b), skip=1),
+    "cast": _BoundRule(_conversion),
 }

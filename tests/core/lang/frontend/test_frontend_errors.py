@@ -184,10 +184,10 @@ ROWS: list[tuple[str, str, str, str, str]] = [
     # calls
     (
         "numpy function",
-        "y = np.sin(s)",
-        "np.sin(s)",
-        "`numpy.sin` is a NumPy function: it cannot run inside of a kernel",
-        "write sim.sin(...)",
+        "y = np.sinc(s)",
+        "np.sinc(s)",
+        "`numpy.sinc` is a NumPy function: it cannot run inside of a kernel",
+        "write it with functions of the language",
     ),
     (
         "python function",

@@ -14,6 +14,7 @@ from sim.core.lang.errors import KernelError, Span
 from sim.core.lang.frontend import local_arrays, pointers
 from sim.core.lang.frontend.captures import Captures
 from sim.core.lang.frontend.function import Function
+from sim.core.lang.frontend.lower_bounds import LowerBounds
 from sim.core.lang.frontend.source import own_module
 from sim.core.lang.frontend.traced import (
     AnyMemory,
@@ -38,7 +39,6 @@ from sim.core.lang.frontend.traced import (
     same,
     type_of,
 )
-from sim.core.lang.frontend.tracing.lower_bounds import LowerBounds
 from sim.core.lang.ir.builder import Builder
 from sim.core.lang.ir.core import Block, Func, Value
 from sim.core.lang.ir.inline import inline_call
