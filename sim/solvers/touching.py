@@ -98,24 +98,14 @@ def _over_all(made: ConstraintSet) -> tuple[Form, int]:
 
 
 @dataclass(eq=False)
-class SeenMechanisms:
-    """What contacts know of mechanisms: see `mechanism_struct`, and `wrench` and `told` of `moving_struct`."""
-
-    mechanism: Any
-    wrench: array
-    told: array
-
-
-@dataclass(eq=False)
 class FrictionStep:
-    """The contacts with friction or restitution of a model, by name of their set; gains: where joints hold what they
-    touch, what forces add to velocities in a step, of particles and of bodies; mechanisms: as contacts see them."""
+    """The contacts with friction or restitution of a model, by name of their set; gains: where joints
+    hold what they touch, what forces add to velocities in a step, of particles and of bodies."""
 
     model: Model
     bodies: BodyStep
     batches: Sequence[ConstraintBatch]
     gains: tuple[array, array] | None = None
-    mechanisms: SeenMechanisms | None = None
 
     def __post_init__(self) -> None:
         near = self.model.near
@@ -217,9 +207,6 @@ class FrictionStep:
         moving.v_before, moving.body_qd_before = before.particle_qd, before.body_qd
         if self.gains is not None:
             moving.gains, moving.body_gains = self.gains
-        if self.mechanisms is not None:
-            moving.wrench, moving.told = self.mechanisms.wrench, self.mechanisms.told
-            moving.mechanism = self.mechanisms.mechanism
         for t in self.touching.values():
             made, lanes = t.batch.set, self._lanes(t)
             if lanes is not None:
@@ -324,9 +311,7 @@ class FrictionStep:
         """Contacts that share no mover push as they did at the end of the last step.  wide: see `project`."""
         made, t = batch.set, self.touching[batch.set.name]
         form = self._form(t, wide)
-        kernel = make_contact_start(
-            made.constraint, made.slots, self.model.dtype, self.restitution, form, self.mechanisms is not None
-        )
+        kernel = make_contact_start(made.constraint, made.slots, self.model.dtype, self.restitution, form)
         launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
 
     def end(self, before: State, after: State, particle: array, dt: float) -> None:
@@ -352,9 +337,7 @@ class FrictionStep:
         """One projection of contacts that share no mover.  wide: compiled for many side by side."""
         made, t = batch.set, self.touching[batch.set.name]
         form, real = self._form(t, wide), self.model.dtype
-        kernel = make_contact_projection(
-            made.constraint, made.slots, real, first, self.restitution, form, self.mechanisms is not None
-        )
+        kernel = make_contact_projection(made.constraint, made.slots, real, first, self.restitution, form)
         launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
 
     def turn_to(self, after: State, dt: float) -> None:
@@ -372,7 +355,5 @@ class FrictionStep:
         """One sweep over the velocities after the step, of the same."""
         made, t = batch.set, self.touching[batch.set.name]
         form = self._form(t, wide)
-        kernel = make_rebound(
-            made.constraint, made.slots, self.model.dtype, self.restitution, form, self.mechanisms is not None
-        )
+        kernel = make_rebound(made.constraint, made.slots, self.model.dtype, self.restitution, form)
         launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])

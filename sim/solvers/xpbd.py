@@ -164,11 +164,9 @@ class SolverXPBD(Solver, key="xpbd"):
         direct = direct_rows(self.batches, self.direct)
         refuse_dependent(model, self.direct)
         rigid = rigid_batches(self.batches)
-        contacts = [batch for batch in self.batches if batch.set.surface]
-        self.held = HeldVelocities(model, self._bodies, rigid, contacts, self.begins)
+        self.held = HeldVelocities(model, self._bodies, rigid, self.begins)
         gains = (self.held.gains, self.held.body_gains) if rigid else None
-        seen = None if self.held.mobility is None else self.held.mobility.seen
-        self.friction = FrictionStep(model, self._bodies, self.batches, gains, seen)
+        self.friction = FrictionStep(model, self._bodies, self.batches, gains)
         self.surfaces = None if model.contact is None else SelfContactStep(model, model.contact, self.iterations > 1)
         self._direct = direct_systems(model, self.batches, direct, self.begins)
         self._swept = {
@@ -272,7 +270,6 @@ class SolverXPBD(Solver, key="xpbd"):
             for rows in self._swept[t.batch.set.name]:
                 disjoint = rows.disjoint and rows.count >= WIDE
                 self.friction.start(t.batch, rows, disjoint, s.dt)
-                self.held.pass_on()
         before = self.iterations if self.held.batches else 0
         for iteration in range(self.iterations):  # lines 5 to 13
             if self._split is None:
@@ -282,7 +279,6 @@ class SolverXPBD(Solver, key="xpbd"):
                     self._project(batch, rows, iteration + before * (batch in self.held.batches), s)
                 for again in range(1, ceil(self.held.sweeps / self.iterations)):
                     # what contacts push joints pull at, and the other way round
-                    self.held.look(s, self._constraint_data, iteration + again)
                     for batch, rows in self.held.coupled(launches, back == (again % 2 == 0)):
                         self._project(batch, rows, iteration + again, s)
                 for system in self._direct:
@@ -315,7 +311,6 @@ class SolverXPBD(Solver, key="xpbd"):
             for system in self._direct:
                 system.project(s, self._bodies, self._constraint_data, iteration == 0)
         self.held.keep_predicted(s)
-        self.held.look(s, self._constraint_data, 0)
 
     def _rebound(self, s: Substep) -> None:
         """The velocities of what contacts with friction or restitution have pushed."""
@@ -329,7 +324,6 @@ class SolverXPBD(Solver, key="xpbd"):
                 disjoint = rows.disjoint and rows.count >= WIDE
                 s.ahead(s, batch, rows, iteration, True)
                 self.friction.rebound(batch, rows, disjoint, s.dt)
-                self.held.pass_velocity(s)
             self.held.sweep(s, iteration)
 
     def _bound(self, batch: ConstraintBatch, s: Substep) -> array:
@@ -353,13 +347,10 @@ class SolverXPBD(Solver, key="xpbd"):
         correction = self._no_correction if self._split is None else self._split.correction
         first = iteration == 0 and not self._is_warm(batch)  # then the multipliers are zero, and not read
         s.ahead(s, batch, rows, iteration, False)
-        if not batch.set.surface:
-            self.held.settle()
         if batch.set.surface:
             disjoint = rows.disjoint and rows.count >= WIDE
             first = first and not batch.set.slots.bodies
             self.friction.project(batch, rows, disjoint, first, s.dt)
-            self.held.pass_on()
             s.watch(s.particle, batch, rows)
             return
         if batch.set.name in self._on_slots:

@@ -54,21 +54,12 @@ def contact_struct(c: Constraint, slots: Slots, real: Scalar) -> Struct:
 
 
 @memoize
-def mechanism_struct(real: Scalar) -> Struct:
-    """Of each body its mechanism, -1 where it has none, where the blocks of its column in that begin, and its place
-    among the bodies of it; mobility: these blocks (see `sim.constraints.contact.impulses.mobility`)."""
-    kinds = {"tree": int32, "column": int32, "local": int32, "mobility": matrix((6, 6), real)}
-    return Struct("mechanism", {name: array_type(kind) for name, kind in kinds.items()})
-
-
-@memoize
 def moving_struct(real: Scalar) -> Struct:
     """Of all that moves in a step: w, inverse masses of particles [1/kg]; x_ref, where they began [m]; `particle`, what
     the step works on of them; v and body_qd, velocities before the step, or after it, v_before and body_qd_before those
     before it; gains and body_gains, what forces add to these (`HeldVelocities`, where joints hold what is touched);
     bodies: see `body_struct`, with their dx, turn, impulse and momentum; inertia: their inverse inertias in the world
-    as the step ends; gravity (1,); mechanism: see `mechanism_struct`, with what contacts have pushed its bodies by,
-    `wrench`, and moved them, `told`."""
+    as the step ends; and gravity (1,)."""
     vec3 = vector(3, real)
     kinds = {
         "w": real,
@@ -86,11 +77,8 @@ def moving_struct(real: Scalar) -> Struct:
         "momentum": vec3,
         "inertia": matrix((3, 3), real),
         "gravity": vec3,
-        "wrench": vector(6, real),
-        "told": vector(6, real),
     }
-    structs = {"bodies": body_struct(real), "mechanism": mechanism_struct(real)}
-    return Struct("moving", {**structs, **{name: array_type(kind) for name, kind in kinds.items()}})
+    return Struct("moving", {"bodies": body_struct(real), **{name: array_type(kind) for name, kind in kinds.items()}})
 
 
 @memoize

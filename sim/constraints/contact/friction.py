@@ -18,7 +18,6 @@ The bound is mu times the whole normal impulse of a step, that of the positions 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
 # mypy: ignore-errors
 
-from sim.constraints.contact.impulses.answer import answer_of
 from sim.constraints.slots.linearization import row_functions
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import abs, max, sqrt, static
@@ -112,33 +111,30 @@ def along_both(T, u):
 
 
 @memoize
-def mobility_of(slots: Slots, real: Scalar, held: bool = False) -> Function:
-    """`mobility(b_k, E, masses, inertias, moving)` in a kernel: K = E W E^T (2, 2), how unit forces along two
-    directions move the place where they act; held: with the mechanisms that hold the bodies."""
-    (answer, _), (_, _, product) = answer_of(slots, real, held), row_functions(slots)
+def mobility_of(slots: Slots, real: Scalar) -> Function:
+    """`mobility(E, masses, inertias)` in a kernel: K = E W E^T (2, 2), how unit forces along two directions move the
+    place where they act."""
+    _, response, product = row_functions(slots)
     mat22 = matrix((2, 2), real)
 
     @func
-    def mobility(b_k, E, masses, inertias, moving):
-        M = [answer(b_k, E[i], masses, inertias, moving) for i in static(range(2))]
+    def mobility(E, masses, inertias):
+        M = [response(E[i], masses, inertias) for i in static(range(2))]
         mixed = product(E[0], M[1])
-        if static(held):
-            mixed = 0.5 * (mixed + product(E[1], M[0]))
         return mat22(product(E[0], M[0]), mixed, mixed, product(E[1], M[1]))
 
     return mobility
 
 
 @memoize
-def friction_of(slots: Slots, real: Scalar, held: bool = False) -> Function:
-    """`friction(b_k, T, E, masses, inertias, moving, multiplier, u, most)` in a kernel: the multiplier (2,) along the
-    directions T after friction, at most `most`, has worked against a slip u; multiplier (3,): that before, in the
-    world; held: see `mobility_of`."""
-    mobility = mobility_of(slots, real, held)
+def friction_of(slots: Slots, real: Scalar) -> Function:
+    """`friction(T, E, masses, inertias, multiplier, u, most)` in a kernel: the multiplier (2,) along the directions T
+    after friction, at most `most`, has worked against a slip u; multiplier (3,): that before, in the world."""
+    mobility = mobility_of(slots, real)
 
     @func
-    def friction(b_k, T, E, masses, inertias, moving, multiplier, u, most):
-        K = mobility(b_k, E, masses, inertias, moving)
+    def friction(T, E, masses, inertias, multiplier, u, most):
+        K = mobility(E, masses, inertias)
         return coulomb(K, K @ along_both(T, multiplier) - along_both(T, u), most)
 
     return friction

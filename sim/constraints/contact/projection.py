@@ -9,7 +9,6 @@ from sim.constraints.contact.forms import Form, sides_of
 from sim.constraints.contact.friction import along_both, friction_of
 from sim.constraints.contact.geometry import gap_of, slip_of
 from sim.constraints.contact.hitting import hit_of, moved_together, two_sided
-from sim.constraints.contact.impulses.answer import answer_of
 from sim.constraints.contact.impulses.restitution import Restitution
 from sim.constraints.particles import particle_layout
 from sim.constraints.slots.linearization import masses_of, row_functions, velocities_of
@@ -24,13 +23,13 @@ from sim.core.runtime.launch.kernel import Kernel
 
 
 @memoize
-def push_of(slots: Slots, real: Scalar, restitution: Restitution, held: bool) -> Function:
+def push_of(slots: Slots, real: Scalar, restitution: Restitution) -> Function:
     """`push(p_k, b_k, force, masses, inertias, share, since, moved, turns, poses, back_p, back_b, moving, dt, counts)`
     in a kernel: moves what a contact is between by multipliers times their rows, `force`, and says how much energy [J]
     that adds, if it counts; back_p, back_b: how far it is to where they act, see `hit_of`."""
     moved_by = particle_layout(real).moved_by
     n_particles, n_bodies = len(slots.particles), len(slots.bodies)
-    answer, tell = answer_of(slots, real, held)
+    _, response, _ = row_functions(slots)
     together, pair = moved_together(slots), two_sided(slots)
     work = restitution.push_work(slots, real)
 
@@ -43,7 +42,7 @@ def push_of(slots: Slots, real: Scalar, restitution: Restitution, held: bool) ->
 
     @func
     def push(p_k, b_k, force, masses, inertias, share, since, moved, turns, poses, back_p, back_b, moving, dt, counts):
-        motion, gained = answer(b_k, force, masses, inertias, moving), real(0.0)
+        motion, gained = response(force, masses, inertias), real(0.0)
         acts_p = [since[p] + back_p[p] for p in static(range(n_particles))]
         acts_b = [moved[g] + back_b[g] for g in static(range(n_bodies))]
         torques = [torque_on(static(g), force, masses, share, acts_p, acts_b) for g in static(range(n_bodies))]
@@ -56,7 +55,6 @@ def push_of(slots: Slots, real: Scalar, restitution: Restitution, held: bool) ->
             moving.turn[b_k[g]] = exponential(motion[n_particles + 2 * g + 1]) * turns[g]
             if masses[n_particles + g] > 0.0:
                 moving.impulse[b_k[g]] += torques[g]
-        tell(b_k, force, motion, moving)
         return gained
 
     return push
@@ -64,18 +62,18 @@ def push_of(slots: Slots, real: Scalar, restitution: Restitution, held: bool) ->
 
 @memoize
 def make_contact_projection(
-    c: Constraint, slots: Slots, real: Scalar, first: bool, restitution: Restitution, form: Form, held: bool
+    c: Constraint, slots: Slots, real: Scalar, first: bool, restitution: Restitution, form: Form
 ) -> Kernel:
     """One projection of contacts: the normal row, to C = `impacts.target` or above, then friction.
 
-    first: the multipliers are zero before; held: joints hold what is touched, see `impulses.mobility`.
+    first: the multipliers are zero before.
     """
     vec3 = vector(3, real)
     size = len(slots.particles) + 2 * len(slots.bodies)
-    sides, masses_at, push = sides_of(slots, real), masses_of(slots), push_of(slots, real, restitution, held)
-    hit, slip, friction = hit_of(c, slots, real), slip_of(slots), friction_of(slots, real, held)
+    sides, masses_at, push = sides_of(slots, real), masses_of(slots), push_of(slots, real, restitution)
+    hit, slip, friction = hit_of(c, slots, real), slip_of(slots), friction_of(slots, real)
     velocities, n_particles = velocities_of(slots), len(slots.particles)
-    gap, (_, _, product), (answer, _) = gap_of(c, slots, real), row_functions(slots), answer_of(slots, real, held)
+    gap, (_, response, product) = gap_of(c, slots, real), row_functions(slots)
 
     @func
     def one(k, contacts, moving, dt):
@@ -91,13 +89,13 @@ def make_contact_projection(
             touch = hit(x_p, x_0, poses, begun, v_0, impacts.hits[k], t, placed_k, data_k)
             C, G, n, T, E, share, arms, back_p, back_b = touch
             alpha = contacts.compliance[k] / (dt * dt)
-            M = answer(b_k, G, masses, inertias, moving)
+            M = response(G, masses, inertias)
             dlam = max((impacts.target[k] - C - alpha * lam) / (product(G, M) + alpha), -lam)
             u = slip(n, share, arms, since, moved, turns) - impacts.before[k]
             for i in static(range(2)):  # what the normal push adds to it
                 u += (dlam * product(E[i], M)) * T[i]
             mu = 0.5 * (surface.friction[k] + surface.other_friction[k])
-            x = friction(b_k, T, E, masses, inertias, moving, lam_t, u, mu * (lam + dlam))
+            x = friction(T, E, masses, inertias, lam_t, u, mu * (lam + dlam))
             pushed = x - along_both(T, lam_t)
             force = [dlam * G[i] + pushed[0] * E[0][i] + pushed[1] * E[1][i] for i in static(range(size))]
             counts = impacts.rebound[k] > 0.0

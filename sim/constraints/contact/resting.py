@@ -36,15 +36,13 @@ def _presses(contacts, k: int):
 
 
 @memoize
-def make_contact_start(
-    c: Constraint, slots: Slots, real: Scalar, restitution: Restitution, form: Form, held: bool
-) -> Kernel:
+def make_contact_start(c: Constraint, slots: Slots, real: Scalar, restitution: Restitution, form: Form) -> Kernel:
     """The multipliers with which contacts begin a step: of the normal forces `pressed` [N] with which the last one
     ended, which move what was predicted without them.  In lanes, multipliers that have none are zero already."""
     vec3 = vector(3, real)
     n_particles, n_bodies = len(slots.particles), len(slots.bodies)
     size = n_particles + 2 * n_bodies
-    sides, masses_at, push = sides_of(slots, real), masses_of(slots), push_of(slots, real, restitution, held)
+    sides, masses_at, push = sides_of(slots, real), masses_of(slots), push_of(slots, real, restitution)
     contact, gap = contact_of(c, slots, real), gap_of(c, slots, real)
 
     @func

@@ -69,7 +69,7 @@ def stopping_of(slots: Slots, real: Scalar) -> Function:
 
     @func
     def stopping(T, E, masses, inertias, multiplier, u):
-        K = mobility([], E, masses, inertias, 0)
+        K = mobility(E, masses, inertias)
         return length(along_both(T, multiplier) - inverted(K, real(0.0)) @ along_both(T, u))
 
     return stopping
@@ -279,7 +279,7 @@ def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar) -> Kernel
                 u = slip
                 for i in static(range(2)):
                     u += (dlam * product(E[i], M)) * T[i]
-                x = friction(b_k, T, E, masses, inertias, moving, pulled, u, mu * (pressed + dlam))
+                x = friction(T, E, masses, inertias, pulled, u, mu * (pressed + dlam))
                 gained, gravity = contacts.gained[k], moving.gravity[0]
                 dlam, _, _, beyond = held_back(
                     dlam, x, pressed, pulled, away, own, gained, velocity, masses, inertias, gravity, G, T, E, dt

@@ -183,7 +183,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         *rim_blocks(parts.shapes, parts.joined),
     ]
     tiling = tiling_of(position) if parts.worlds == 1 and make.device.is_cpu else None
-    movers = Movers.over(free, bodies_free, tiling).with_joints(blocks)
+    movers = Movers.over(free, bodies_free, tiling)
     shape_counts, of_shapes = shape_arrays(parts.shapes)
     vec3, frame = vector(3, make.real), transformation(make.real)
     kinds = {"body_com": (len(bodies_free), vec3), "shape_transform": (shape_counts["shapes"], frame)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from sim.core.lang.types import int32, vector
 from sim.core.runtime.arrays.array import array
 from sim.model.build.blocks import ConstraintBlock, FromShapes
 from sim.model.build.bodies import derive_corner, derive_place
-from sim.model.build.order.row_order import RowOrder, order_rows, order_rows_of_worlds
+from sim.model.build.order.row_order import order_rows, order_rows_of_worlds
 from sim.model.build.order.tiling import Tiling
 from sim.model.constraint_set import ConstraintSet
 from sim.model.derived.arrays import ArrayFactory, per_element
@@ -33,13 +33,11 @@ SHAPES = ("half", "spine", "round")
 @dataclass(frozen=True, eq=False)
 class Movers:
     """All that moves or is held: particles, then bodies, then the world.  free: what the solver may move; tiling: of
-    the particles, where constraints are taken tile by tile; joined: of each the one that stands for all that joints
-    hold together, itself where there are none."""
+    the particles, where constraints are taken tile by tile."""
 
     free: np.ndarray
     particles: int
     tiling: Tiling | None = None
-    joined: np.ndarray | None = None
 
     @classmethod
     def over(cls, particles: np.ndarray, bodies: np.ndarray, tiling: Tiling | None) -> Movers:
@@ -56,48 +54,6 @@ class Movers:
             for kind, column in zip(slots.kinds, numbers.T, strict=True)
         ]  # fmt: skip
         return np.stack(columns, axis=1)
-
-    def with_joints(self, blocks: Sequence[ConstraintBlock]) -> Movers:
-        """The same with what the joints among these constraints hold together."""
-        joined = np.arange(len(self.free))
-
-        def root(v: int) -> int:
-            while joined[v] != v:
-                joined[v] = joined[joined[v]]
-                v = int(joined[v])
-            return v
-
-        for block in blocks:
-            if block.constraint.of_joint and block.pattern.bodies and not block.pattern.particles:
-                for ends in self.of(block.pattern, block.points):
-                    held = {root(int(v)) for v in ends if self.free[v]}
-                    joined[list(held)] = min(held, default=0)
-        return replace(self, joined=np.array([root(v) for v in range(len(joined))]))
-
-
-MORE_TURNS = 16
-"""So many colours more may there be for contacts whose mechanisms, not only their bodies, are to be different."""
-
-
-def _turns(blocks: Sequence[ConstraintBlock], movers: Movers, points: np.ndarray, kept: np.ndarray, owner: np.ndarray,
-           worlds: int) -> RowOrder:  # fmt: skip
-    """The order of constraints `kept`.  Contacts of one colour push different mechanisms, if that is not much longer:
-    all of one answers to what one of its bodies is pushed by."""
-
-    def order(points: np.ndarray) -> RowOrder:
-        if worlds == 1:
-            tiling = movers.tiling if blocks[0].pattern.only_particles else None
-            return order_rows(points[kept], owner[kept], movers.free, tiling)
-        return order_rows_of_worlds(points, kept, [block.count for block in blocks], movers.free, worlds)
-
-    found, c = order(points), blocks[0].constraint
-    if c.unilateral and not c.of_joint and movers.joined is not None:
-        together = movers.joined[points]
-        if (together != points).any():
-            by_mechanisms = order(together)
-            if len(by_mechanisms.offsets) <= len(found.offsets) + MORE_TURNS:
-                return by_mechanisms
-    return found
 
 
 def build_set(
@@ -121,7 +77,12 @@ def build_set(
     points = movers.of(slots, numbers)
     owner = np.repeat(np.arange(len(blocks)), [block.count for block in blocks])
     kept = np.flatnonzero(free[points].any(axis=1))
-    order, offsets, shared, tiles = _turns(blocks, movers, points, kept, owner, worlds)
+    if worlds == 1:
+        tiling = movers.tiling if slots.only_particles else None
+        order, offsets, shared, tiles = order_rows(points[kept], owner[kept], free, tiling)
+    else:
+        counts = [block.count for block in blocks]
+        order, offsets, shared, tiles = order_rows_of_worlds(points, kept, counts, free, worlds)
     row_of = np.full(len(points), -1, np.int64)
     row_of[kept[order]] = np.arange(len(kept))
 

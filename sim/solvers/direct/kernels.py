@@ -355,9 +355,9 @@ def make_assemble(real: Scalar, size: int, width: int, products: int) -> Kernel:
 
 
 @memoize
-def make_accumulate(c: Constraint, real: Scalar, first: bool, active: tuple[int, ...], size: int) -> Kernel:
-    """multiplier += dlambda, of constraints rows[tid()], which are nodes[tid()] of a system; active: their rows."""
-    value, column = value_type(c, real), vector(size, real)
+def make_accumulate(c: Constraint, real: Scalar, first: bool, damped: bool, size: int) -> Kernel:
+    """multiplier += dlambda, of constraints rows[tid()], which are nodes[tid()] of a system."""
+    value, column, active = value_type(c, real), vector(size, real), active_rows(c, damped)
     m, rows_of_c = len(active), c.rows
 
     @kernel(name=f"accumulate_{c.name}")

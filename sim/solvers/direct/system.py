@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.constraints.joints.drives import FREE
-from sim.constraints.slots.linearization import active_rows
 from sim.constraints.slots.pattern import PARTICLE
 from sim.core.lang.errors import did_you_mean
 from sim.core.lang.types import int32, matrix, vector
@@ -150,7 +149,7 @@ class DirectSystem:
                     integers(here),
                     integers(first[j] for j in here),
                     {k: make_linearize(c, batch.set.slots, real, k, damped, begin, size, width) for k in (False, True)},
-                    {k: make_accumulate(c, real, k, active_rows(c, damped), size) for k in (False, True)},
+                    {k: make_accumulate(c, real, k, damped, size) for k in (False, True)},
                 )
             )
 

@@ -29,8 +29,6 @@ from sim.model.model import Model
 from sim.solvers.base import Substep
 from sim.solvers.batch import ConstraintBatch, Launches, swept
 from sim.solvers.bodies import BodyStep
-from sim.solvers.mechanisms.mobility import Mobility
-from sim.solvers.mechanisms.structure import seen_as_mechanisms
 
 COUPLED = 8
 """Sweeps over contacts and what is rigid on the same movers, over positions, at least: with a bob on a rod that meets
@@ -38,13 +36,6 @@ a wall at 60 degrees to its way each leaves a quarter of what is left to do."""
 
 COUPLED_VELOCITIES = 32
 """The same over velocities: with a door at its stop each leaves four fifths."""
-
-SEEN, SEEN_VELOCITIES = 4, 8
-"""Both where contacts see what is held as mechanisms (`Mobility`)."""
-
-LOOKS, SIGHTS = (1, 2), (0, 2)
-"""The sweeps over positions before which it is found out anew which limits push, and those over velocities after which
-mechanisms are seen along the rows that are known then."""
 
 LIMITED = 7
 """Sweeps over joints with limits for one over positions of contacts."""
@@ -105,13 +96,11 @@ class _Held:
 
 @dataclass(eq=False)
 class HeldVelocities:
-    """The rigid constraints of a model in the sweeps over velocities, and contacts that may touch what they hold;
-    begins: see `SolverXPBD.begins`; mobility: where contacts see all of it as mechanisms."""
+    """The rigid constraints of a model in the sweeps over velocities; begins: see `SolverXPBD.begins`."""
 
     model: Model
     bodies: BodyStep
     batches: Sequence[ConstraintBatch]
-    contacts: Sequence[ConstraintBatch]
     begins: Callable[[ConstraintBatch], bool]
 
     def __post_init__(self) -> None:
@@ -123,10 +112,7 @@ class HeldVelocities:
             for kind in [value_type(batch.set.constraint, model.dtype)]
             for rate, impulse, gained in [[zeros(batch.set.count, kind, device, grad) for _ in range(3)]]
         ]
-        self._unsettled = False  # while a step is launched: have contacts pushed since `settle`?
         n, bodies = (model.particle_count, model.body_count) if self._held else (0, 0)
-        seen = seen_as_mechanisms(model, self.batches, self.contacts)
-        self.mobility = Mobility(model, self.bodies, self.batches, self.contacts, self.begins) if seen else None
         self._dx, self._turn = (zeros(bodies, a.dtype, device, grad) for a in (self.bodies.dx, self.bodies.turn))
         self._particle = zeros(n, particle_layout(model.dtype).type(model.dtype), device, grad)
         self.gains, self.body_gains = zeros(n, vec3, device, grad), zeros(bodies, spatial, device, grad)
@@ -143,8 +129,7 @@ class HeldVelocities:
     def scratch(self) -> list[array]:
         """Arrays that every step writes before it reads them."""
         own = [self._dx, self._turn, self._particle, self.gains, self.body_gains]
-        mechanisms = [] if self.mobility is None else self.mobility.scratch
-        return own + mechanisms + [a for held in self._held for a in self._kept(held)]
+        return own + [a for held in self._held for a in self._kept(held)]
 
     @staticmethod
     def _kept(held: _Held) -> list[array]:
@@ -153,12 +138,12 @@ class HeldVelocities:
     @property
     def sweeps(self) -> int:
         """How many over positions a step needs at least, 0 where nothing is coupled."""
-        return (SEEN if self.mobility is not None else COUPLED) if self._held else 0
+        return COUPLED if self._held else 0
 
     @property
     def velocity_sweeps(self) -> int:
         """The same over velocities."""
-        return (SEEN_VELOCITIES if self.mobility is not None else COUPLED_VELOCITIES) if self._held else 0
+        return COUPLED_VELOCITIES if self._held else 0
 
     def coupled(self, launches: Launches, back: bool) -> Launches:
         """One sweep over contacts and what is rigid beside them, and `inner` ones over the latter, there and back."""
@@ -170,9 +155,7 @@ class HeldVelocities:
     def inner(self) -> int:
         """Sweeps over joints for one over contacts, which cost more; a limit and the joint that it is of push each
         other: with a door each leaves four fifths."""
-        return (
-            LIMITED if self.mobility is None and any(batch.set.constraint.unilateral for batch in self.batches) else 1
-        )
+        return LIMITED if any(batch.set.constraint.unilateral for batch in self.batches) else 1
 
     def keep_predicted(self, s: Substep) -> None:
         """Things are where they would come without contacts, and so are the rates of what holds them; `gains`: what
@@ -198,34 +181,6 @@ class HeldVelocities:
                     given = [rows.begin, held.batch.set.points, held.rows, held.batch.multiplier, 0.0]
                     launch(self._kernels(held).hold, rows.count, given, [self.gains, self.body_gains, held.gained])
 
-    def look(self, s: Substep, data: Callable[[ConstraintBatch, Substep], list[object]], done: int) -> None:
-        """Contacts see mechanisms as they are after so many sweeps over positions: with the limits that push then."""
-        if self.mobility is None:
-            return
-        if done == 0:
-            self.mobility.begin()
-            self._unsettled = False
-        if done == 0 or (done in LOOKS and any(batch.set.constraint.unilateral for batch in self.batches)):
-            self.settle()
-            self.mobility.find(s, data)
-
-    def pass_on(self) -> None:
-        """Mechanisms answer to what contacts have just pushed of them."""
-        if self.mobility is not None:
-            self.mobility.pass_on()
-            self._unsettled = True
-
-    def pass_velocity(self, s: Substep) -> None:
-        """The same over velocities."""
-        if self.mobility is not None:
-            self.mobility.pass_velocity(s.after.body_qd)
-
-    def settle(self) -> None:
-        """The multipliers of joints and limits are with what they have answered."""
-        if self.mobility is not None and self._unsettled:
-            self.mobility.settle()
-            self._unsettled = False
-
     def _kernels(self, held: _Held) -> HeldKernels:
         """Impulses on positions, 1 - s of an impact at s, act along rows at the start of a step (`direction`), the rest
         along those that it would end with: together along those at s."""
@@ -240,19 +195,6 @@ class HeldVelocities:
         for held in self._held:
             given = [held.batch.set.points, held.rows, s.after.particle_qd, s.after.body_qd]
             launch(self._kernels(held).rates, held.batch.set.count, given, [held.rate, held.impulse])
-        if self.mobility is not None:
-            self.mobility.begin()
-            self._see(s)
-
-    def _see(self, s: Substep) -> None:
-        """Contacts see mechanisms along the rows over velocities."""
-        assert self.mobility is not None
-        rows = {held.batch.set.name: held.rows for held in self._held}
-        self.mobility.find_at_velocities(rows, self._impulses, s.after.body_qd, s.dt)
-
-    @property
-    def _impulses(self) -> dict[str, array]:
-        return {held.batch.set.name: held.impulse for held in self._held}
 
     def sweep(self, s: Substep, done: int) -> None:
         """One over the velocities of all of them there and back, after so many: they have more to tell each other than
@@ -265,13 +207,9 @@ class HeldVelocities:
             masses = [model.particle_inv_mass, s.reference, bodies.start, model.gravity, s.dt]
             at = [s.particle, bodies.dx, bodies.turn, self._particle, self._dx, self._turn, held.rate]
             launch(self._kernels(held).meet, made.count, [*data, *masses, *at, *velocities], [held.rows])
-        if self.mobility is not None:
-            self.mobility.settle(self._impulses)
         for again in range(done, done + 2):
             for held in self._there_and_back(again):
                 made, hold = held.batch.set, self._kernels(held).hold
                 for _, rows in swept([(held.batch, rows) for rows in held.batch.colors], again % 2 == 1):
                     given = [rows.begin, made.points, held.rows, held.batch.multiplier, 1.0 / s.dt]
                     launch(hold, rows.count, given, [*velocities, held.impulse])
-        if self.mobility is not None and done in SIGHTS:
-            self._see(s)

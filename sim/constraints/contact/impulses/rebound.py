@@ -11,7 +11,6 @@ from sim.constraints.contact.forms import Form, every, sides_of
 from sim.constraints.contact.friction import along_both, coulomb
 from sim.constraints.contact.geometry import across
 from sim.constraints.contact.hitting import meeting_of, rate_at_impact, shifts_of, two_sided
-from sim.constraints.contact.impulses.answer import answer_of
 from sim.constraints.contact.impulses.restitution import Restitution
 from sim.constraints.contact.impulses.rows import RowLayout, keep_of, kept_of, normal_of, rate_of, spread_of
 from sim.constraints.slots.bodies import body_struct, matrix_in_world
@@ -81,13 +80,12 @@ def make_meeting(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kerne
 
 
 @memoize
-def make_rebound(c: Constraint, slots: Slots, real: Scalar, restitution: Restitution, form: Form, held: bool) -> Kernel:
+def make_rebound(c: Constraint, slots: Slots, real: Scalar, restitution: Restitution, form: Form) -> Kernel:
     """The velocities after a step of what contacts have pushed: dC/dt = `impacts.rebound`, and the slip as friction
     allows, by impulses `late` [m kg] that count with those of the positions; less, where they would add energy."""
     spatial, n_particles, n_bodies = vector(6, real), len(slots.particles), len(slots.bodies)
     masses_at, velocities, kept = inertias_of(slots), velocities_of(slots), kept_of(c, slots, real)
-    rate, spread, (_, _, product) = rate_of(c, slots), spread_of(c, slots), row_functions(slots)
-    (answer, tell), mat22, vec2 = answer_of(slots, real, held), matrix((2, 2), real), vector(2, real)
+    rate, spread, (_, response, _) = rate_of(c, slots), spread_of(c, slots), row_functions(slots)
     gradient, rate_along, force = normal_of(c, slots, real)
     held_back = restitution.held_back(slots, real)
     particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
@@ -95,16 +93,6 @@ def make_rebound(c: Constraint, slots: Slots, real: Scalar, restitution: Restitu
     pair, last, shifts = two_sided(slots), layout.shape[0] - 1, shifts_of(slots)
     between_there, along_there = rate_at_impact(slots, tuple(g for _, g in layout.arms))
     one_direction = layout.one_direction
-
-    @func
-    def masses_there(k, rows, n, share, arms, T, b_k, masses, inertias, moving):
-        """own, coupled and K of `rows`, with what holds the bodies."""
-        G = gradient(k, rows, n, share, arms)
-        E = [spread(T[side], share, arms) for side in static(range(2))]
-        M = answer(b_k, G, masses, inertias, moving)
-        N = [answer(b_k, E[side], masses, inertias, moving) for side in static(range(2))]
-        coupled, mixed = vec2(product(E[0], M), product(E[1], M)), 0.5 * (product(E[0], N[1]) + product(E[1], N[0]))
-        return product(G, M), coupled, mat22(product(E[0], N[0]), mixed, mixed, product(E[1], N[1]))
 
     @func
     def one(k, contacts, moving, dt):
@@ -116,8 +104,6 @@ def make_rebound(c: Constraint, slots: Slots, real: Scalar, restitution: Restitu
             pressed, pulled = contacts.multiplier[k] + contacts.late[k], contacts.along[k]
             masses, inertias = masses_at(p_k, b_k, moving)
             velocity = velocities(p_k, b_k, moving.v, moving.body_qd)
-            if static(held):
-                own, coupled, K = masses_there(k, contacts.rows, n, share, arms, T, b_k, masses, inertias, moving)
             mu = 0.5 * (surface.friction[k] + surface.other_friction[k])
             between, before = rate(n, share, arms, velocity), along_both(T, pulled)
             if static(pair):
@@ -139,14 +125,12 @@ def make_rebound(c: Constraint, slots: Slots, real: Scalar, restitution: Restitu
                 contacts.gained[k] = gained + added
             pushed = (x - before) / dt
             along = pushed[0] * T[0] + pushed[1] * T[1]
-            pushing = force(k, contacts.rows, n, share, arms, dlam / dt, along)
-            motion = answer(b_k, pushing, masses, inertias, moving)
+            motion = response(force(k, contacts.rows, n, share, arms, dlam / dt, along), masses, inertias)
             for p in static(range(n_particles)):
                 moving.v[p_k[p]] += motion[p]
             for g in static(range(n_bodies)):
                 d, turned = motion[n_particles + 2 * g], motion[n_particles + 2 * g + 1]
                 moving.body_qd[b_k[g]] += spatial(d[0], d[1], d[2], turned[0], turned[1], turned[2])
-            tell(b_k, pushing, motion, moving)
             contacts.late[k] = pressed - contacts.multiplier[k] + dlam
             contacts.along[k] = x[0] * T[0] + x[1] * T[1]
 
