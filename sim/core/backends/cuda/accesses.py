@@ -182,6 +182,8 @@ class CudaAccesses(CudaBody):
         if all(i in self.uniform for i in index):
             return "sim_add_shared"
         made = index[0].op if len(index) == 1 else None
+        while made is not None and made.name in ("from_end", "cast"):  # a loaded index that may count from the end
+            made = made.operands[0].op
         if made is not None and made.name == "load" and len(made.operands) == 2 and made.operands[1] in self.axes:
             return "sim_add_grouped"
         return "sim_atomic_add"
