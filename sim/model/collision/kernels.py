@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sim.constraints.contact.pairs import edge_edge, place_in_triangle, places_on_edges, point_triangle
 from sim.constraints.particles import particle_layout
-from sim.core.lang.frontend.builtins import abs, atomic_add, atomic_max, static, tid
+from sim.core.lang.frontend.builtins import atomic_add, atomic_max, static, tid
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.vector import dot, length
 from sim.core.lang.memoize import memoize
@@ -175,23 +175,15 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
         return dot(n, b[0] * x[0] + b[1] * x[1] + b[2] * x[2] + b[3] * x[3])
 
     @func
-    def further_apart(gap, m, within):
-        """Is a gap between two parts along m, in units of |m|, larger than `within`?  1 % more is for rounding."""
-        return gap > 0.0 and gap * gap > (1.02 * within * within) * dot(m, m)
-
-    @func
     def point_meets(p, y, within, other: int, parts, world, x, half, allowed):
         """Is a point that is no corner of a triangle, with its corners p at y, nearer to it than `within` and its own
         part of that?"""
         meets = False
         if other != p[0] and other != p[1] and other != p[2] and world[other] == world[p[0]]:
             within += allowed[other] + half[other]
-            at = x[other]
-            m = 3.0 * at - (y[0] + y[1] + y[2])  # from the middle
-            if not further_apart(dot(m, at) - max(max(dot(m, y[0]), dot(m, y[1])), dot(m, y[2])), m, within):
-                u, v, w, _ = place_in_triangle(at, y[0], y[1], y[2])
-                apart = at - (u * y[0] + v * y[1] + w * y[2])
-                meets = dot(apart, apart) < within * within
+            u, v, w, _ = place_in_triangle(x[other], y[0], y[1], y[2])
+            apart = x[other] - (u * y[0] + v * y[1] + w * y[2])
+            meets = dot(apart, apart) < within * within
         return meets
 
     @func
@@ -200,13 +192,9 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
         c, d, meets = parts[other, 0], parts[other, 1], False
         if p[0] != c and p[0] != d and p[1] != c and p[1] != d and world[c] == world[p[0]]:
             within += max(allowed[c], allowed[d]) + 0.5 * (half[c] + half[d])
-            a, b = x[c], x[d]
-            m = (a + b) - (y[0] + y[1])  # between the middles
-            gap = dot(m, m) - abs(dot(m, y[1] - y[0])) - abs(dot(m, b - a))
-            if not further_apart(0.5 * gap, m, within):
-                s, t, _ = places_on_edges(y[0], y[1], a, b)
-                apart = (1.0 - s) * y[0] + s * y[1] - ((1.0 - t) * a + t * b)
-                meets = dot(apart, apart) < within * within
+            s, t, _ = places_on_edges(y[0], y[1], x[c], x[d])
+            apart = (1.0 - s) * y[0] + s * y[1] - ((1.0 - t) * x[c] + t * x[d])
+            meets = dot(apart, apart) < within * within
         return meets
 
     def near(edges: bool, fill: bool) -> Kernel:

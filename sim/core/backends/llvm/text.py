@@ -105,10 +105,9 @@ class Emitter(BodyEmitter):
         coords = [f"i64 %c{axis}" for axis in range(self.func.dims)]
         formal = ", ".join([*arguments, "ptr %record", "i64 %linear", *coords])
         wide: list[str] = []
-        few, sparse = bool(self.func.attrs.get("few")), bool(self.func.attrs.get("sparse"))
-        singly = few or sparse
+        few = bool(self.func.attrs.get("few"))
         self.straight = not any(op.name in ("for", "while") for op in walk(self.func.body))
-        self.vectors_given = lanes is not None or sparse or (few and self.straight)
+        self.vectors_given = lanes is not None or (few and self.straight)
         before = ["  %begin = add i64 %start, 0"]
         if lanes is not None:
             self.declared |= lanes.declared
@@ -127,7 +126,7 @@ class Emitter(BodyEmitter):
             _FAIL if self.sites else "",
             *self.declared.values(),
             "!0 = distinct !{}",
-            self.loop_metadata(lanes is not None or singly),
+            self.loop_metadata(lanes is not None or few),
             '!2 = !{!"llvm.loop.parallel_accesses", !0}',
             '!3 = !{!"branch_weights", i32 1000000, i32 1}',
             '!4 = !{!"llvm.loop.vectorize.enable", i1 false}',
@@ -187,8 +186,8 @@ class Emitter(BodyEmitter):
         return lanes_of(self.func, self.names, strides)
 
     def loop_metadata(self, singly: bool) -> str:
-        """What LLVM is told of the loop over the threads; singly: as it is, where threads are few, or most leave at
-        once: several at a time do the work of all that might not have left."""
+        """What LLVM is told of the loop over the threads; singly: as it is, where threads are few or go eight at
+        a time already."""
         parallel = [] if self.func.attrs.get("serial") else ["!2"]  # not where its threads share a log
         return f"!1 = distinct !{{{', '.join(['!1', *parallel, *(['!4', '!5'] if singly else [])])}}}"
 

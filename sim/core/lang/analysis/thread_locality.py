@@ -19,15 +19,10 @@ _UNSUITED = frozenset(
 def suits_lanes(func: Func) -> bool:
     """Is the body of a kernel better written for eight threads at a time, and can it be?
 
-    Not with loops, where accumulations that are put off could be missed later, or where most threads leave at once.
+    Not with loops, nor where accumulations that are put off could be missed later.
     """
     ops = list(walk(func.body))
-    if (
-        func.dims != 1
-        or func.attrs.get("serial")
-        or func.attrs.get("sparse")
-        or any(op.name in _UNSUITED or op.dynamic for op in ops)
-    ):
+    if func.dims != 1 or func.attrs.get("serial") or any(op.name in _UNSUITED or op.dynamic for op in ops):
         return False
     if any(op.name == "atomic" and (op.results or op.how != "add") for op in ops):
         return False

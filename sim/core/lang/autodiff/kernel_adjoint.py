@@ -154,11 +154,10 @@ def _memory_attributes(kernel: Func, groups: Mapping[Value, int]) -> dict[str, A
 
     exclusive: names of arrays no element of which two threads touch.
     apart:     no two arrays of a launch overlap in what it writes.
-    sparse:    most of its threads leave at once.
     """
     names, apart = kernel.attrs.get("exclusive", frozenset()), len(set(groups.values())) == len(groups)
     adjoints = {f"adj_{name}" for name in names}
-    return {"exclusive": names | adjoints, "apart": apart, "sparse": bool(kernel.attrs.get("sparse"))}
+    return {"exclusive": names | adjoints, "apart": apart}
 
 
 def _memory_of(adjoint: Func, tbr: ToBeRecorded) -> dict[Value, int]:

@@ -264,11 +264,11 @@ def strand(number: int | None) -> Iterator[None]:
     if graph is None or number is None:
         yield
         return
-    graph.strand = number
+    before, graph.strand = graph.strand, number
     try:
         yield
     finally:
-        graph.strand = None
+        graph.strand = before
 
 
 @contextmanager

@@ -377,6 +377,7 @@ def test_a_launch_of_few_threads_has_code_of_its_own_with_the_same_bits():
     assert few.vectors_given and "!1 = distinct !{!1, !2, !4, !5}" in few.text("f")
 
 
+@sim.kernel
 def large_up_to(count: sim.array[int], index: sim.array[int], x: sim.array[sim.vec3], out: sim.array[sim.vec3]):
     """So large that there is no body for single threads, and only the threads below a number do anything."""
     i = sim.tid()
@@ -393,12 +394,14 @@ def test_large_bodies_end_where_threads_do_nothing(count: int) -> None:
     rng, n = np.random.default_rng(SEED), 50
     x, index = rng.normal(size=(n, 3)).astype(np.float32), rng.integers(0, n, n).astype(np.int32)
     found = []
-    for sparse in (False, True):
-        large = sim.kernel(large_up_to)
-        large.sparse = sparse  # one thread at a time
+    for check in (False, True):  # with checks threads go one at a time
         out = sim.array(np.full((n, 3), 7.0), dtype=sim.vec3)
         given = [sim.array([count], dtype=int), sim.array(index, dtype=int), sim.array(x, dtype=sim.vec3)]
-        sim.launch(large, n, given, [out])
+        sim.set_check_bounds(check)
+        try:
+            sim.launch(large_up_to, n, given, [out])
+        finally:
+            sim.set_check_bounds(False)
         found.append(out.numpy())
     np.testing.assert_array_equal(*found)
     assert (found[0][count:] == 7.0).all() and (found[0][:count] != 7.0).all()

@@ -77,6 +77,16 @@ def test_what_is_shared(numbers: list[int | None], rows: int) -> None:
     np.testing.assert_array_equal(x.numpy(), expected(numbers))
 
 
+def test_a_strand_inside_of_another_gives_it_back() -> None:
+    x = sim.ones(PIECES * SIZE)
+    with capture() as graph, strand(1):
+        with strand(2):
+            sim.launch(fold, SIZE, [x, 0, 0.5], [])
+        sim.launch(fold, SIZE, [x, SIZE, 0.5], [])
+    (segment,) = graph._segments
+    assert isinstance(segment, NativeSegment) and segment.strands == [2, 1]
+
+
 @sim.kernel
 def gather_all(x: sim.array[float], total: sim.array[float]):
     sim.atomic_add(total, 0, x[sim.tid()])
