@@ -51,7 +51,7 @@ GROUPS = {  # prefix of the module that a name comes from -> heading, "" for wha
     "sim.core.runtime.devices.graph": _DEVICES,
     "sim.core.runtime.devices.captures": _DEVICES,
     "sim.core.runtime.devices.queries": _DEVICES,
-    "sim.core.runtime.devices.loggers": _DEVICES,
+    "sim.core.runtime.ambient.loggers": _DEVICES,
     "sim.core.runtime.launch.conditionals": _DEVICES,
     "sim.core.runtime.ambient.profile": "Time",
     "sim.core.runtime.devices.timing": "Time",

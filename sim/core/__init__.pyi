@@ -76,6 +76,11 @@ from sim.core.lang.warp_errors import WarpCodegenIndexError as WarpCodegenIndexE
 from sim.core.lang.warp_errors import WarpCodegenKeyError as WarpCodegenKeyError
 from sim.core.lang.warp_errors import WarpCodegenTypeError as WarpCodegenTypeError
 from sim.core.lang.warp_errors import WarpCodegenValueError as WarpCodegenValueError
+from sim.core.runtime.ambient.loggers import Logger as Logger
+from sim.core.runtime.ambient.loggers import ScopedLogger as ScopedLogger
+from sim.core.runtime.ambient.loggers import ScopedLogLevel as ScopedLogLevel
+from sim.core.runtime.ambient.loggers import get_logger as get_logger
+from sim.core.runtime.ambient.loggers import set_logger as set_logger
 from sim.core.runtime.ambient.profile import Profile as Profile
 from sim.core.runtime.ambient.profile import profile as profile
 from sim.core.runtime.ambient.threads import get_num_threads as get_num_threads
@@ -123,11 +128,6 @@ from sim.core.runtime.devices.diagnostics import get_suggested_block_size as get
 from sim.core.runtime.devices.diagnostics import print_diagnostics as print_diagnostics
 from sim.core.runtime.devices.graph import Graph as Graph
 from sim.core.runtime.devices.graph import capture as capture
-from sim.core.runtime.devices.loggers import Logger as Logger
-from sim.core.runtime.devices.loggers import ScopedLogger as ScopedLogger
-from sim.core.runtime.devices.loggers import ScopedLogLevel as ScopedLogLevel
-from sim.core.runtime.devices.loggers import get_logger as get_logger
-from sim.core.runtime.devices.loggers import set_logger as set_logger
 from sim.core.runtime.devices.queries import ScopedMempool as ScopedMempool
 from sim.core.runtime.devices.queries import ScopedMempoolAccess as ScopedMempoolAccess
 from sim.core.runtime.devices.queries import ScopedPeerAccess as ScopedPeerAccess

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 
 from sim.core.backends.base import (
     ASSERT_FAILED,
@@ -15,6 +15,7 @@ from sim.core.backends.llvm.elementary import ElementaryWriter
 from sim.core.backends.llvm.toolchain import PRINT_SYMBOL
 from sim.core.backends.llvm.writer import literal, llvm_type, memory_type
 from sim.core.lang.ir.core import Block, Func, Op, Value, moved_scalars, split_memory
+from sim.core.lang.ir.lower_bounds import DEPTH, Bound, at_least_zero, made_bound
 from sim.core.lang.ir.verifier import InvalidIR
 from sim.core.lang.types import ArrayType, Scalar, bool_, size_of
 
@@ -36,6 +37,11 @@ class BodyEmitter(ElementaryWriter):
         self.data: list[str] = []
         self.print_slots = 0
         self.tapes: list[str] = []
+        self.not_negative: Set[Op] = frozenset()
+        """The `from_end` whose index counts from the beginning in all threads of this body."""
+        self.counters: set[Value] = set()
+        self.jumps = False
+        """Whether an index that counts from the end is jumped to: nothing here becomes vectors anyhow."""
 
     def ref(self, value: Value) -> str:
         return self.names[value]
@@ -93,6 +99,7 @@ class BodyEmitter(ElementaryWriter):
         if op.reverse:
             k = self.let(f"sub {t} {self.let(f'sub {t} {n}, 1')}, {counter}")
         self.name(body.params, [k, *carried])
+        self.counters.add(body.params[0])
         yields = self.block(body)
         self.put(f"{following} = add {'nsw' if signed else 'nuw'} {t} {counter}, 1")
         self.put(f"br label %{head}")
@@ -343,7 +350,42 @@ class BodyEmitter(ElementaryWriter):
             return (self.cast if op.name == "cast" else self.reinterpret)(args[0], kind, target)
         if op.name == "in_bounds" and self.check:
             self.report(op)
+        if op.name == "from_end" and op in self.not_negative:
+            return args[0]
+        if op.name == "from_end" and self.jumps and kind.kind == "i":
+            return self.seldom_from_end(op)
         return self.arithmetic(op.name, kind, args)
+
+    def seldom_from_end(self, op: Op) -> str:
+        """An index, by a jump where it may be negative: a jump that is not taken costs a third of a selection."""
+        index, count = map(self.ref, op.operands)
+        t, before, seldom, after = llvm_type(op.operands[0].type), self.here, self.label(), self.label()
+        usual = self.let(f"icmp sge {t} {self.ref(self.of_unknown_sign(op.operands[0]))}, 0")
+        self.put(f"br i1 {usual}, label %{after}, label %{seldom}, !prof !3")
+        self.start(seldom)
+        negative, counted = self.let(f"icmp slt {t} {index}, 0"), self.let(f"add {t} {index}, {count}")
+        chosen = self.let(f"select i1 {negative}, {t} {counted}, {t} {index}")
+        self.put(f"br label %{after}")
+        self.start(after)
+        return self.let(f"phi {t} [ {index}, %{before} ], [ {chosen}, %{seldom} ]")
+
+    def of_unknown_sign(self, index: Value) -> Value:
+        """The part of an index without which it is not negative: of `begin + k` in a loop that is `begin`, and LLVM
+        looks at that once for the whole loop."""
+        while index.op is not None and index.op.name == "add":
+            rest = [v for v in index.op.operands if not at_least_zero(self.bound(v, DEPTH))]
+            if len(rest) != 1:
+                break
+            index = rest[0]
+        return index
+
+    def bound(self, value: Value, depth: int) -> Bound:
+        """What an integer cannot be less than."""
+        if value.const is not None:
+            return int(value.const)
+        if value in self.counters:
+            return 0
+        return made_bound(value, lambda v: self.bound(v, depth - 1)) if depth else None
 
     def report(self, op: Op) -> None:
         """An index of a value of the thread that is outside is recorded, and the thread goes on."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from sim.core.backends.base import LANES
 from sim.core.backends.llvm.lane_memory import LaneMemory
-from sim.core.backends.llvm.lane_values import ALL, Counting, Lane, LaneVector, Uniform
+from sim.core.backends.llvm.lane_values import ALL, Counting, Lane, LaneVector, Split, Uniform
 from sim.core.backends.llvm.writer import literal, llvm_type
 from sim.core.lang.analysis.thread_locality import late_updates, suits_lanes, uniform_values
 from sim.core.lang.ir.core import Block, Func, Op, Value, split_memory, walk
@@ -42,9 +42,16 @@ class LaneEmitter(LaneMemory):
         self.late = late_updates(func)
         self.uniform = uniform_values(func)
         self.put_off: list[tuple[Op, list[Lane], list[tuple[Value, Lane]], tuple[str, ...] | None]] = []
+        self.may_leave = False
+        """Whether single threads can do instead what these eight have not begun: nothing is stored yet."""
+        self.counted: dict[tuple[Value, str], Lane] = {}
+        """The indices that have been looked at, as they are from there."""
+        self.may_be_left = False
+        """Whether there is a way by which they are left to these."""
 
     def emit(self, masked: bool = False) -> list[str]:
         """The lines of the body.  masked: for the first `%left` threads of the eight."""
+        self.may_leave = not masked
         if masked:
             t = f"<{LANES} x i64>"
             one = self.let(f"insertelement {t} poison, i64 %left, i64 0")
@@ -61,7 +68,9 @@ class LaneEmitter(LaneMemory):
     # -- operations
     def block(self, block: Block) -> None:
         for op in block.ops:
-            if op.is_primitive:
+            if op.name == "from_end" and self.may_leave:
+                self.values[op.results[0]] = self.left_if_from_end(op)
+            elif op.is_primitive:
                 self.values[op.results[0]] = self.primitive(op)
             elif op.name == "const":
                 kind = op.results[0].type
@@ -77,9 +86,55 @@ class LaneEmitter(LaneMemory):
             elif op.name == "load":
                 self.load(op)
             elif op.name == "store":
+                self.may_leave = False
                 self.store(op, [(v, self.of(v)) for v in split_memory(op)[3]])
             else:
+                self.may_leave = self.may_leave and op in self.late
                 self.update(op)
+
+    def left_if_from_end(self, op: Op) -> Lane:
+        """An index of which no lane counts from the end: where one does, the eight are left to single threads.
+
+        Selections would take the index of each lane through registers of vectors, and those that count side by side
+        would not any more.
+        """
+        value = op.operands[0]
+        kind, lane, key = value.type, self.of(value), (value, self.masks[-1] if self.masks else "")
+        assert isinstance(kind, Scalar)
+        if kind.kind == "u":
+            return lane
+        if key in self.counted:
+            return self.counted[key]
+        t = llvm_type(kind)
+        if self.masks:
+            negative = self.let(f"icmp slt <{LANES} x {t}> {self.vector(value)}, zeroinitializer")
+            some = self.any_of(self.let(f"and <{LANES} x i1> {negative}, {self.masks[-1]}"))
+        elif isinstance(lane, LaneVector):
+            some = self.any_of(self.let(f"icmp slt <{LANES} x {t}> {lane.name}, zeroinitializer"))
+        else:
+            one = lane.first if isinstance(lane, Counting) else lane.name if isinstance(lane, Uniform) else ""
+            first, *more = lane.names if isinstance(lane, Split) else [one]
+            for name in more:
+                first = self.let(f"or {t} {first}, {name}")
+            some = self.let(f"icmp slt {t} {first}, 0")
+        leave, stay = self.label(), self.label()
+        self.put(f"br i1 {some}, label %{leave}, label %{stay}, !prof !6")
+        self.start(leave)
+        self.put("ret i1 false")
+        self.start(stay)
+        self.may_be_left = True
+        self.counted[key] = self.one_by_one(value) or lane
+        return self.counted[key]
+
+    def one_by_one(self, value: Value) -> Lane | None:
+        """Integers that lie side by side, loaded again as scalars: what a vector of them is needed for beside would
+        have them taken out of its register.  Nothing is stored yet."""
+        made = self.made_by.get(value)
+        if made is None or made.name != "load" or self.masks or self.shape_of(made) != "row" or len(made.results) > 1:
+            return None
+        (kind,), _ = self.leaves(made)
+        at = self.first_place(made)
+        return Split(tuple(self.load_one(self.shifted(at, k * kind.size), kind) for k in ALL))
 
     def choice(self, op: Op) -> None:
         """Both sides, then a selection."""
@@ -223,10 +278,14 @@ of eight."""
 
 @dataclass(frozen=True)
 class LaneBody:
-    """The lines of the body for eight threads, and of that for the first `%left` of them, if it is a large one."""
+    """The lines of the body for eight threads, and of that for the first `%left` of them, if it is a large one.
+
+    may_be_left: it may answer that single threads have to do what the eight should: an index counts from the end.
+    """
 
     lines: list[str]
     some: list[str] | None
+    may_be_left: bool
     declared: dict[str, str]
 
 
@@ -239,4 +298,4 @@ def lanes_of(func: Func, names: dict[Value, str], strides: dict[tuple[Value, int
     if sum(1 for _ in walk(func.body)) >= LARGE:
         rest = some.emit(masked=True)
     memset = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
-    return LaneBody(lines, rest, {**every.declared, **some.declared, "memset": memset})
+    return LaneBody(lines, rest, every.may_be_left, {**every.declared, **some.declared, "memset": memset})

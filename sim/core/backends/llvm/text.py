@@ -16,12 +16,13 @@ from __future__ import annotations
 
 from sim.core.backends.base import (
     ERROR_SLOT,
-    LANES,
     param_slots,
 )
 from sim.core.backends.llvm.body import BodyEmitter, array_stride
 from sim.core.backends.llvm.lanes import LaneBody, dummy_bytes, lanes_of
+from sim.core.backends.llvm.range_loops import AND_BACK, MASKED_REST, WIDE_LOOP, WIDE_LOOP_AND_BACK, range_loop
 from sim.core.backends.llvm.writer import llvm_type
+from sim.core.lang.analysis.first_threads import FirstThreads, first_threads
 from sim.core.lang.analysis.guards import guard_of
 from sim.core.lang.ir.core import Block, walk
 from sim.core.lang.types import ArrayType, bool_, size_of
@@ -58,30 +59,11 @@ done:
 # a third of the units for vectors rests while a single instruction of 64 bytes is about.
 _ATTRIBUTES = 'nounwind "min-legal-vector-width"="0"'
 
-# Eight threads at a time as long as there are eight; the loop over single threads does the rest.
-_WIDE_LOOP = f"""  %dummy = alloca [BYTES x i8], align 64
-  call void @llvm.memset.p0.i64(ptr %dummy, i8 0, i64 BYTES, i1 false)
-  %last = sub i64 %end, {LANES}
-  %enough = icmp sle i64 %start, %last
-  br i1 %enough, label %widely, label %singly
-widely:
-  %wide = phi i64 [ %start, %entry ], [ %wider, %widely ]
-  call void @lanes(ARGUMENTS)
-  %wider = add nsw i64 %wide, {LANES}
-  %again8 = icmp sle i64 %wider, %last
-  br i1 %again8, label %widely, label %singly
-singly:
-  %begin = phi i64 [ %start, %entry ], [ %wider, %widely ]"""
-
-# What remains, where single threads have no body of their own.
-_MASKED_REST = """  %left = sub nsw i64 %end, %begin
-  %rest = icmp sgt i64 %left, 0
-  br i1 %rest, label %masked, label %exit
-masked:
-  call void @some(ARGUMENTS)
-  br label %exit"""
-
 _LANE_ARGUMENTS = {"lanes": ["i64 %linear", "ptr %dummy"], "some": ["i64 %linear", "ptr %dummy", "i64 %left"]}
+
+
+_USUALLY = '!3 = !{!"branch_weights", i32 1000000, i32 1}'
+_SELDOM = '!6 = !{!"branch_weights", i32 1, i32 1000000}'
 
 
 class Emitter(BodyEmitter):
@@ -98,41 +80,74 @@ class Emitter(BodyEmitter):
         lanes = self.lanes_too()
         if lanes is not None and lanes.some is not None:
             return self.large_text(symbol, unpack, arguments, lanes, lanes.some)
-        self.block(self.func.body)
-        head = list(self.tapes)
-        if self.print_slots:
-            head.append(f"  %printed = alloca [{self.print_slots} x i64], align 8")
+        self.straight = not any(op.name in ("for", "while") for op in walk(self.func.body))
+        self.jumps = not self.straight
+        few = bool(self.func.attrs.get("few"))
+        first = first_threads(self.func) if self.straight and lanes is None and not (self.check or few) else None
+        bodies = [self.body_lines()] if first is None else [self.body_lines(), self.rest_lines(first)]
         coords = [f"i64 %c{axis}" for axis in range(self.func.dims)]
         formal = ", ".join([*arguments, "ptr %record", "i64 %linear", *coords])
         wide: list[str] = []
-        few = bool(self.func.attrs.get("few"))
-        self.straight = not any(op.name in ("for", "while") for op in walk(self.func.body))
         self.vectors_given = lanes is not None or (few and self.straight)
         before = ["  %begin = add i64 %start, 0"]
         if lanes is not None:
             self.declared |= lanes.declared
-            wide, before = self.lane_function("lanes", arguments, lanes.lines), self.wide_loop(arguments)
+            wide = self.lane_function("lanes", arguments, lanes.lines, lanes.may_be_left)
+            before = self.wide_loop(arguments, lanes.may_be_left)
+        back = lanes is not None and lanes.may_be_left
+        end, after = ("%to", "goon") if back else ("%end", "exit")
         parts = [
             *self.data,
-            f"define internal void @body({formal}) alwaysinline {_ATTRIBUTES} {{",
-            "entry:", *head, *self.lines, "  ret void", "}",
+            *self.body_functions(formal, bodies),
             *wide,
             f"define void @{symbol}(ptr noalias readonly %block, i64 %start, i64 %stated) {_ATTRIBUTES} {{",
             "entry:", *unpack, *before,
-            "  %any = icmp slt i64 %begin, %end",
+            f"  %any = icmp slt i64 %begin, {end}",
             "  br i1 %any, label %first, label %exit",
-            range_loop(self.func.dims, formal),
+            range_loop(self.func.dims, formal, end, after, first.apart if first else {}),
+            AND_BACK if back else "",
             "exit:", "  ret void", "}",
             _FAIL if self.sites else "",
             *self.declared.values(),
             "!0 = distinct !{}",
             self.loop_metadata(lanes is not None or few),
             '!2 = !{!"llvm.loop.parallel_accesses", !0}',
-            '!3 = !{!"branch_weights", i32 1000000, i32 1}',
+            _USUALLY,
             '!4 = !{!"llvm.loop.vectorize.enable", i1 false}',
             '!5 = !{!"llvm.loop.unroll.disable"}',
+            _SELDOM,
         ]  # fmt: skip
         return "\n".join(parts) + "\n"
+
+    def body_lines(self) -> list[str]:
+        """The lines of what one thread does."""
+        self.block(self.func.body)
+        printed = [f"  %printed = alloca [{self.print_slots} x i64], align 8"] if self.print_slots else []
+        return [*self.tapes, *printed, *self.lines]
+
+    def rest_lines(self, first: FirstThreads) -> list[str]:
+        """The same for all but the first threads, in which indices count from the end."""
+        rest = Emitter(self.func)
+        rest.names = {p: self.names[p] for p in self.func.params}
+        rest.not_negative, rest.straight, rest.data = first.counted, self.straight, self.data
+        lines = rest.body_lines()
+        self.declared |= rest.declared
+        return lines
+
+    @staticmethod
+    def body_functions(formal: str, bodies: list[list[str]]) -> list[str]:
+        """The function for a thread; where there are two of them, that for the first ones is `@first`."""
+        out: list[str] = []
+        for name, lines in zip(("body",) if len(bodies) == 1 else ("first", "body"), bodies, strict=True):
+            how = "alwaysinline" if name == "body" else "noinline cold"
+            out += [
+                f"define internal void @{name}({formal}) {how} {_ATTRIBUTES} {{",
+                "entry:",
+                *lines,
+                "  ret void",
+                "}",
+            ]
+        return out
 
     def last_of_range(self) -> list[str]:
         """The lines of the range function that say where it ends: as stated, or where threads do nothing from there."""
@@ -147,29 +162,35 @@ class Emitter(BodyEmitter):
         return [*found.lines, f"  %below = icmp slt i64 {bound}, %stated",
                 f"  %end = select i1 %below, i64 {bound}, i64 %stated"]  # fmt: skip
 
-    def lane_function(self, name: str, arguments: list[str], lines: list[str]) -> list[str]:
-        """A function for eight threads."""
+    def lane_function(self, name: str, arguments: list[str], lines: list[str], answers: bool = False) -> list[str]:
+        """A function for eight threads; answers: it says whether it has done what they do."""
         formal = ", ".join([*arguments, *_LANE_ARGUMENTS[name]])
-        head = f"define internal void @{name}({formal}) alwaysinline {_ATTRIBUTES} {{"
-        return [head, "entry:", *lines, "  ret void", "}"]
+        kind, end = ("i1", "ret i1 true") if answers else ("void", "ret void")
+        head = f"define internal {kind} @{name}({formal}) alwaysinline {_ATTRIBUTES} {{"
+        return [head, "entry:", *lines, f"  {end}", "}"]
 
-    def wide_loop(self, arguments: list[str]) -> list[str]:
+    def wide_loop(self, arguments: list[str], and_back: bool) -> list[str]:
         """The lines of the range function for as long as there are eight."""
         called = ", ".join([*arguments, "i64 %wide", "ptr %dummy"])
-        return _WIDE_LOOP.replace("ARGUMENTS", called).replace("BYTES", str(dummy_bytes(self.func))).splitlines()
+        loop = WIDE_LOOP_AND_BACK if and_back else WIDE_LOOP
+        return loop.replace("ARGUMENTS", called).replace("BYTES", str(dummy_bytes(self.func))).splitlines()
 
     def large_text(self, symbol: str, unpack: list[str], arguments: list[str], lanes: LaneBody, some: list[str]) -> str:
         """The module of a kernel that has no body for single threads."""
         self.vectors_given = self.straight = True
-        called = ", ".join([*arguments, "i64 %begin", "ptr %dummy", "i64 %left"])
+        called, back = ", ".join([*arguments, "i64 %begin", "ptr %dummy", "i64 %left"]), lanes.may_be_left
+        rest = MASKED_REST.replace("ARGUMENTS", called)
+        rest = rest.replace("END", "%to" if back else "%end").replace("AFTER", "goon" if back else "exit")
         parts = [
-            *self.lane_function("lanes", arguments, lanes.lines),
+            *self.lane_function("lanes", arguments, lanes.lines, back),
             *self.lane_function("some", arguments, some),
             f"define void @{symbol}(ptr noalias readonly %block, i64 %start, i64 %stated) {_ATTRIBUTES} {{",
-            "entry:", *unpack, *self.wide_loop(arguments), _MASKED_REST.replace("ARGUMENTS", called),
+            "entry:", *unpack, *self.wide_loop(arguments, back), rest, AND_BACK if back else "",
             "exit:", "  ret void", "}",
             *{**lanes.declared, **self.declared}.values(),
             "!0 = distinct !{}",  # what gives the end of the range is written as in the loop over single threads
+            _USUALLY,
+            _SELDOM,
         ]  # fmt: skip
         return "\n".join(parts) + "\n"
 
@@ -231,55 +252,3 @@ class Emitter(BodyEmitter):
                 slot(llvm_type(p.type), name, at)
                 arguments.append(f"{llvm_type(p.type)} {name}")
         return lines, arguments
-
-
-def range_loop(dims: int, formal: str) -> str:
-    """The loop over the linear range; with several dimensions one loop per row of the last, the others carried."""
-    if dims == 1:
-        return f"""first:
-  br label %loop
-loop:
-  %linear = phi i64 [ %begin, %first ], [ %next, %loop ]
-  call void @body({formal.replace("i64 %c0", "i64 %linear")})
-  %next = add nsw i64 %linear, 1
-  %more = icmp slt i64 %next, %end
-  br i1 %more, label %loop, label %exit, !llvm.loop !1"""
-    last = dims - 1
-    lines = ["first:", f"  %q{last} = add i64 %begin, 0"]
-    for axis in range(last, 0, -1):
-        lines.append(f"  %f{axis} = srem i64 %q{axis}, %d{axis}")
-        lines.append(f"  %q{axis - 1} = sdiv i64 %q{axis}, %d{axis}")
-    lines += ["  %f0 = add i64 %q0, 0", "  br label %row", "row:"]
-    lines.append("  %at = phi i64 [ %begin, %first ], [ %stop, %carry ]")
-    for axis in range(last):
-        lines.append(f"  %c{axis} = phi i64 [ %f{axis}, %first ], [ %g{axis}, %carry ]")
-    lines.append(f"  %from = phi i64 [ %f{last}, %first ], [ 0, %carry ]")
-    lines += [
-        f"  %left = sub nsw i64 %d{last}, %from",
-        "  %full = add nsw i64 %at, %left",
-        "  %short = icmp slt i64 %full, %end",
-        "  %stop = select i1 %short, i64 %full, i64 %end",
-        "  %base = sub nsw i64 %at, %from",
-        "  %to = sub nsw i64 %stop, %base",
-        "  br label %loop",
-        "loop:",
-        f"  %c{last} = phi i64 [ %from, %row ], [ %next, %loop ]",
-        f"  %linear = add nsw i64 %base, %c{last}",
-        f"  call void @body({formal})",
-        f"  %next = add nsw i64 %c{last}, 1",
-        "  %more = icmp slt i64 %next, %to",
-        "  br i1 %more, label %loop, label %carry, !llvm.loop !1",
-        "carry:",
-    ]
-    one = "1"
-    for axis in range(last - 1, -1, -1):
-        lines.append(f"  %h{axis} = add nsw i64 %c{axis}, {one}")
-        if axis == 0:
-            lines.append("  %g0 = add i64 %h0, 0")
-            break
-        lines.append(f"  %w{axis} = icmp eq i64 %h{axis}, %d{axis}")
-        lines.append(f"  %g{axis} = select i1 %w{axis}, i64 0, i64 %h{axis}")
-        lines.append(f"  %o{axis} = zext i1 %w{axis} to i64")
-        one = f"%o{axis}"
-    lines += ["  %again = icmp slt i64 %stop, %end", "  br i1 %again, label %row, label %exit"]
-    return "\n".join(lines)

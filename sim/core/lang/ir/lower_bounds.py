@@ -6,6 +6,7 @@ Arithmetic is taken not to overflow.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 from sim.core.lang.ir.core import Op, Value
 from sim.core.lang.types import Scalar
@@ -86,7 +87,7 @@ def _conversion(op: Op, bounds: list[Bound]) -> Bound:
 _RULES = {
     "add": _BoundRule(lambda op, b: None if b[0] is None or b[1] is None else b[0] + b[1]),
     "sub": _BoundRule(_difference),
-    "mul": _BoundRule(_zero_if_all),
+    "mul": _BoundRule(lambda op, b: prod(b) if all(map(at_least_zero, b)) else None),  # type: ignore[arg-type]
     "div": _BoundRule(_zero_if_all),
     "mod": _BoundRule(_zero_if_first),
     "shr": _BoundRule(_zero_if_first),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sim.core import config
+from sim.core.runtime.ambient.loggers import get_logger
 
 
 @dataclass(eq=False)
@@ -85,10 +86,10 @@ def profile() -> Iterator[Profile]:
 
 
 class _Printed(Profile):
-    """(`sim.config.print_launches`) Prints every kernel that runs."""
+    """(`sim.config.print_launches`) Tells the logger, which prints it, of every kernel that runs."""
 
     def add(self, name: str, seconds: float, nbytes: int) -> None:
-        print(f"kernel: {name:30} {1e3 * seconds:10.3f} ms {nbytes:12d} bytes")
+        get_logger().info(f"kernel: {name:30} {1e3 * seconds:10.3f} ms {nbytes:12d} bytes")
 
 
 class _Awaited(Profile):

@@ -20,7 +20,38 @@ def test_a_logger_is_kept_where_it_is_one():
         assert sim.get_logger() is scope.logger
         with pytest.raises(TypeError, match="a str is no logger; it needs debug"):
             sim.set_logger("log.txt")
-    assert sim.get_logger() is None
+    basic = sim.get_logger()
+    assert not isinstance(basic, Silent)
+    sim.set_logger(Silent())
+    sim.set_logger(None)
+    assert type(sim.get_logger()) is type(basic)
+
+
+def test_the_basic_logger_prints_and_warns(capsys):
+    logger = sim.get_logger()
+    logger.info("so far")
+    logger.error("no further")
+    assert capsys.readouterr() == ("so far\n", "no further\n")
+    with pytest.warns(UserWarning, match="soon"):
+        logger.warning("soon")
+
+
+@sim.kernel
+def nothing(x: sim.array[float]):
+    x[sim.tid()] = 0.0
+
+
+def test_launches_are_told_to_the_logger():
+    told = Silent()
+    told.told = []
+    told.info = told.told.append
+    with sim.ScopedLogger(told):
+        sim.config.print_launches = True
+        try:
+            sim.launch(nothing, dim=3, inputs=[sim.zeros(3)])
+        finally:
+            sim.config.print_launches = False
+    assert any("nothing" in line for line in told.told)
 
 
 def test_a_level_holds_in_its_block():

@@ -1,10 +1,13 @@
 """Loggers in Warp's names.
 
-sim tells errors and warnings by exceptions and `warnings`; a logger is kept for the programs that set one.
+sim tells errors and warnings by exceptions and `warnings`; a logger gets what `config.print_launches` prints, and what
+a program itself tells it.
 """
 
 from __future__ import annotations
 
+import sys
+import warnings
 from types import TracebackType
 from typing import Any, Protocol, runtime_checkable
 
@@ -24,18 +27,38 @@ class Logger(Protocol):
     def error(self, message: str) -> None: ...
 
 
-_loggers: list[Logger | None] = [None]
+class BasicLogger:
+    """The logger while no other is set: prints, and warns by Python's `warnings`."""
+
+    def debug(self, message: str) -> None:
+        """Prints."""
+        print(message)
+
+    def info(self, message: str) -> None:
+        """Prints."""
+        print(message)
+
+    def warning(self, message: str, category: Any = None, stacklevel: int = 1) -> None:
+        """Warns whoever calls it."""
+        warnings.warn(message, category or UserWarning, stacklevel + 1)
+
+    def error(self, message: str) -> None:
+        """Prints to the standard error."""
+        print(message, file=sys.stderr)
+
+
+_loggers: list[Logger] = [BasicLogger()]
 """The one that is set, in a list of its own for whoever sets it."""
 
 
 def set_logger(logger: Logger | None) -> None:
-    """Keeps a logger (None: forgets it).  Raises TypeError for what has not the four methods of `Logger`."""
+    """Keeps a logger (None: the basic one).  Raises TypeError for what has not the four methods of `Logger`."""
     if logger is not None and not isinstance(logger, Logger):
         raise TypeError(f"a {type(logger).__name__} is no logger; it needs debug, info, warning and error")
-    _loggers[0] = logger
+    _loggers[0] = BasicLogger() if logger is None else logger
 
 
-def get_logger() -> Logger | None:
+def get_logger() -> Logger:
     """The logger that is kept."""
     return _loggers[0]
 
