@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
 
 from sim.constraints.base import constraint
 from sim.constraints.stencils import HINGES
+from sim.core.lang.frontend.builtins import rint
 from sim.core.lang.library.vector import cross, hinge_angle
+
+TURN = 2.0 * math.pi
 
 
 @constraint(points=4, units={"rest": "rad", "compliance": "1/(N m)"}, stencil=HINGES)
 def bend(x, rest: float):
     """Dihedral angle about the edge (x2, x3), wings x0 and x1, minus its rest value.  C [rad]; compliance [rad/(N m)].
 
-    0 where the triangles (x0, x2, x3) and (x1, x3, x2) lie in one plane.
+    The angle is 0 where the triangles (x0, x2, x3) and (x1, x3, x2) lie in one plane, and is the one within half a turn
+    of the rest value: what rests folded, near pi, goes through pi and has no jump there, but half a turn away.
     """
     n0 = cross(x[2] - x[0], x[3] - x[0])
     n1 = cross(x[3] - x[1], x[2] - x[1])
-    return hinge_angle(n0, n1, x[3] - x[2]) - rest
+    turned = hinge_angle(n0, n1, x[3] - x[2]) - rest
+    return turned - TURN * rint(turned / TURN)
 
 
 @bend.factor("cloth")

@@ -203,7 +203,7 @@ def values(c: Constraint, x: np.ndarray, parameters: dict[str, np.ndarray]) -> n
         "distance": lambda: edge - p["rest"],
         "shear": lambda: edge - p["rest"],
         "lever": lever,
-        "bend": lambda: angle() - p["rest"],
+        "bend": lambda: np.remainder(angle() - p["rest"] + np.pi, 2 * np.pi) - np.pi,
         "attachment": lambda: p["hold"] * (x[0] - p["target"]),
         "contact_plane": lambda: (x[0] - p["point"]) @ p["normal"] - p["thickness"],
         "contact_rim": lambda: (x[0] - p["point"]) @ p["normal"] - p["radius"] * lowered(x[0] - x[1], p["normal"]),

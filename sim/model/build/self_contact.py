@@ -185,7 +185,7 @@ def refuse_overlap(contact: SelfContact | None, q: array, qd: array, groups: Map
     lists.detect(q, qd, 0.0)
     lists.refuse_incomplete(" in the beginning")
     depth, row, distance = lists.deepest(q)
-    if depth <= CLOSER * (depth + distance):
+    if depth <= CLOSER * (depth + distance):  # not where layers rest on each other without a gap: their side is nan
         return
     points = lists.rows.numpy()[row]
 
@@ -193,6 +193,12 @@ def refuse_overlap(contact: SelfContact | None, q: array, qd: array, groups: Map
         group = next(g for g in groups.values() if g.start <= point < g.start + g.count)
         return f"point {point - group.start} of {group.name!r}"
 
+    if np.isnan(depth):
+        raise ModelError(
+            f"contact: {named(points[0])} and {named(points[2])} are at one place in the beginning, and nothing says"
+            " which side of the surface is up",
+            "Place layers apart from each other, however little",
+        )
     raise ModelError(
         f"contact: {named(points[0])} is {distance:.3g} m from {named(points[2])} in the beginning, {depth:.3g} m"
         " closer than their thickness allows",
