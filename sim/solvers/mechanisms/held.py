@@ -7,7 +7,7 @@ once more, so that what swings is known to come along its circle.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from typing import Any
 
 import numpy as np
@@ -88,6 +88,7 @@ class _Held:
     rows themselves, a struct of arrays."""
 
     batch: ConstraintBatch
+    kernels: HeldKernels
     rate: array
     impulse: array
     gained: array
@@ -96,18 +97,19 @@ class _Held:
 
 @dataclass(eq=False)
 class HeldVelocities:
-    """The rigid constraints of a model in the sweeps over velocities; begins: see `SolverXPBD.begins`."""
+    """The rigid constraints of a model in the sweeps over velocities; begins: see `SolverXPBD.begins`, which is asked
+    at once: kept, it would keep its solver alive in what is remembered of that, for good."""
 
     model: Model
     bodies: BodyStep
     batches: Sequence[ConstraintBatch]
-    begins: Callable[[ConstraintBatch], bool]
+    begins: InitVar[Callable[[ConstraintBatch], bool]]
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, begins: Callable[[ConstraintBatch], bool]) -> None:
         model = self.model
         grad, device, vec3, spatial = model.requires_grad, model.device, vector(3, model.dtype), vector(6, model.dtype)
         self._held = [
-            _Held(batch, rate, impulse, gained, self._rows(batch))
+            _Held(batch, self._kernels(batch, begins(batch)), rate, impulse, gained, self._rows(batch))
             for batch in self.batches
             for kind in [value_type(batch.set.constraint, model.dtype)]
             for rate, impulse, gained in [[zeros(batch.set.count, kind, device, grad) for _ in range(3)]]
@@ -174,18 +176,17 @@ class HeldVelocities:
             made = held.batch.set
             data = [made.points, held.batch.placing, held.batch.parameters_in(s.after), made.compliance]
             moved = [model.particle_inv_mass, bodies.start, s.dt, s.particle, bodies.dx, bodies.turn]
-            launch(self._kernels(held).foresee, made.count, [*data, *moved], [held.gained, held.rows])
+            launch(held.kernels.foresee, made.count, [*data, *moved], [held.gained, held.rows])
         for done in range(COUPLED // 2):  # what they are for is of the order of a step
             for held in self._there_and_back(done):
                 for _, rows in swept([(held.batch, rows) for rows in held.batch.colors], done % 2 == 1):
                     given = [rows.begin, held.batch.set.points, held.rows, held.batch.multiplier, 0.0]
-                    launch(self._kernels(held).hold, rows.count, given, [self.gains, self.body_gains, held.gained])
+                    launch(held.kernels.hold, rows.count, given, [self.gains, self.body_gains, held.gained])
 
-    def _kernels(self, held: _Held) -> HeldKernels:
+    def _kernels(self, batch: ConstraintBatch, predicted: bool) -> HeldKernels:
         """Impulses on positions, 1 - s of an impact at s, act along rows at the start of a step (`direction`), the rest
         along those that it would end with: together along those at s."""
-        made = held.batch.set
-        return make_velocity_kernels(made.constraint, made.slots, self.model.dtype, self.begins(held.batch))
+        return make_velocity_kernels(batch.set.constraint, batch.set.slots, self.model.dtype, predicted)
 
     def _there_and_back(self, done: int) -> list[_Held]:
         return self._held[::-1] if done % 2 == 1 else self._held
@@ -194,7 +195,7 @@ class HeldVelocities:
         """Velocities are those after the step from now on, and so are rates: of what rests they stay."""
         for held in self._held:
             given = [held.batch.set.points, held.rows, s.after.particle_qd, s.after.body_qd]
-            launch(self._kernels(held).rates, held.batch.set.count, given, [held.rate, held.impulse])
+            launch(held.kernels.rates, held.batch.set.count, given, [held.rate, held.impulse])
 
     def sweep(self, s: Substep, done: int) -> None:
         """One over the velocities of all of them there and back, after so many: they have more to tell each other than
@@ -206,10 +207,10 @@ class HeldVelocities:
             data = [made.points, held.batch.placing, held.batch.parameters_in(s.after), made.compliance]
             masses = [model.particle_inv_mass, s.reference, bodies.start, model.gravity, s.dt]
             at = [s.particle, bodies.dx, bodies.turn, self._particle, self._dx, self._turn, held.rate]
-            launch(self._kernels(held).meet, made.count, [*data, *masses, *at, *velocities], [held.rows])
+            launch(held.kernels.meet, made.count, [*data, *masses, *at, *velocities], [held.rows])
         for again in range(done, done + 2):
             for held in self._there_and_back(again):
-                made, hold = held.batch.set, self._kernels(held).hold
+                made, hold = held.batch.set, held.kernels.hold
                 for _, rows in swept([(held.batch, rows) for rows in held.batch.colors], again % 2 == 1):
                     given = [rows.begin, made.points, held.rows, held.batch.multiplier, 1.0 / s.dt]
                     launch(hold, rows.count, given, [*velocities, held.impulse])

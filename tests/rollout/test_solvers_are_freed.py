@@ -1,0 +1,50 @@
+"""What rollouts keep of a solver goes with it: captured steps, records, and all that they hold."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import sim
+from sim.core.runtime.memory.buffer import Buffer
+
+AHEAD = (0, 0, 0, 1.0)
+
+
+def hung_ball(jointed: bool, rough: bool) -> sim.Model:
+    """A ball over a floor, on a joint or not, with friction or not."""
+    kind = sim.ModelBuilder.ShapeConfig
+    given = {"mu": 0.5, "restitution": 0.5} if rough else {}
+    builder = sim.ModelBuilder()
+    ball = builder.add_body(sim.transformd((0, 0.2, 0), AHEAD), label="ball")
+    builder.add_shape_sphere(ball, None, 0.1, cfg=kind(mass=1.0, **given))
+    if jointed:
+        ends = [sim.transformd(at, AHEAD) for at in ((0.5, 0.2, 0), (0.5, 0, 0))]
+        builder.add_joint_ball(-1, ball, *ends, label="joint")
+    builder.add_ground_plane(cfg=kind(**given))
+    return builder.finalize(dtype=sim.float64, requires_grad=True)
+
+
+def gradient(model: sim.Model, **options) -> weakref.ref:
+    """Of some steps of a solver of its own, which is gone afterwards."""
+    solver = sim.SolverXPBD(model, **options)
+    with sim.Tape() as tape:
+        end = sim.rollout(solver, model.state(), 3, 1 / 480).final.body_q
+    tape.backward(grads={end: sim.array(np.ones_like(end.numpy()), dtype=end.dtype)})
+    return weakref.ref(solver)
+
+
+@pytest.mark.parametrize(
+    ("jointed", "rough", "options"),
+    [(False, False, {}), (True, True, {}), (True, False, {"direct": ("joint",)}), (False, True, {"iterations": 2})],
+)
+def test_a_gradient_leaves_nothing_behind(jointed, rough, options):
+    """As many buffers after the third as after the second, and no solver: each kept all of its records for good."""
+    model, counts = hung_ball(jointed, rough), []
+    for _ in range(3):
+        gone = gradient(model, **options)
+        gc.collect()
+        assert gone() is None
+        counts.append(sum(isinstance(thing, Buffer) for thing in gc.get_objects()))
+    assert counts[2] <= counts[1]
