@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from body_models import momenta
 from contact_worlds import coordinate, gradients
 
 import sim
@@ -164,3 +165,28 @@ def test_a_ball_hits_a_chain_whatever_it_weighs(mass: float, phase: float) -> No
     assert end.body_qd.numpy()[LINKS, 1] == pytest.approx(pressed / mass - 2.0, rel=1e-3)
     more = by["bar2.hull.restitution"][0] + by["ball.hull.restitution"][0]
     assert more == pytest.approx(2.0 / (give + 1 / mass) / mass, rel=1e-2)
+
+
+@pytest.mark.parametrize("hit_by", [None, 480, 1920])
+def test_linkages_keep_their_momentum(hit_by: int | None) -> None:
+    """Free ones; the angular one to first order in the step where something hits them (docs/decisions/22-contact.md)."""
+    rate, builder = hit_by or 480, sim.ModelBuilder(gravity=(0, 0, 0))
+    cfg = {"mu": 0.3, "restitution": 0.5}
+    for k, spin in enumerate([(0.3, 0.8, 0.3), (-1.3, 0.9, 0.4)]):
+        bar = builder.add_body(sim.transformd((0.5 * k, 0, 0), IDENTITY), velocity=(0.1 * k, 0.3, 0.2), spin=spin)
+        builder.add_shape_box(bar, None, 0.2, 0.04, 0.1, cfg=Config(mass=1.0 + 3 * k, **cfg))
+    ends = (sim.transformd((side, 0, 0), IDENTITY) for side in (0.25, -0.25))
+    builder.add_joint_ball(0, 1, *ends, label="joint")
+    if hit_by:
+        place = sim.transformd((0.1, 0.3, 0.02), IDENTITY)
+        thrown = builder.add_body(place, velocity=(0, -3, 0), spin=(3, 2, 1))
+        builder.add_shape_box(thrown, None, 0.08, 0.06, 0.05, cfg=Config(mass=1.0, **cfg))
+    model = builder.finalize(dtype=sim.float64)
+    begun = end = model.state()
+    for _ in range(10):
+        end = sim.rollout(sim.SolverXPBD(model), end, rate // 20, 1 / rate).final
+        (was, turned), (now, turning) = momenta(begun), momenta(end)
+        np.testing.assert_allclose(now, was, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(turning, turned, rtol=0, atol=0.1 / rate if hit_by else 1e-12)
+    if hit_by:
+        assert abs(end.body_qd.numpy()[2, 1] + 3) > 1
