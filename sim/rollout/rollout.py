@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from numbers import Real
 
+from sim.core.lang.collector import uncollected
 from sim.core.lang.errors import SimError, entry_point
 from sim.core.runtime.ambient import observers, recording
 from sim.core.runtime.tape.tape import Tape
@@ -85,7 +86,8 @@ def _run(plan: Plan, strategy: Strategy | None, tape: Tape | None) -> Trajectory
         run = RecordedRun(*parts, (strategy or StoreAll()).schedule(plan))
     else:
         run = Run(*parts)
-    run.execute(tape)
+    with uncollected() if wanted else nullcontext():  # its records stay, one for each launch of each step
+        run.execute(tape)
     return result
 
 

@@ -14,15 +14,14 @@ bit of any result changes.
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from sim.core.backends import cache
 from sim.core.lang.analysis.min_cut import minimum_cut
 from sim.core.lang.analysis.value_numbering import ValueNumbering
+from sim.core.lang.collector import uncollected
 from sim.core.lang.ir.clone import Env
 from sim.core.lang.ir.core import Block, Func, Op, Value, has_effect, split_memory, walk
 from sim.core.lang.ir.printer import to_text
@@ -62,7 +61,7 @@ def rematerialise(func: Func, budget: int) -> Func:
     )
     kept = cache.load(key)
     if kept is None:
-        with _uncollected():
+        with uncollected():
             late, places = _search(work, ops, budget)
         cache.save(key, json.dumps([late, places]).encode())
     else:
@@ -73,18 +72,6 @@ def rematerialise(func: Func, budget: int) -> Func:
         assert found is not None
         made = found
     return Func(func.name, Block(func.body.params, list(made)), func.span, func.dims, func.attrs)
-
-
-@contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
-    """Without looking for cycles: that takes half of the time of the search, among many small objects that stay."""
-    before = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if before:
-            gc.enable()
 
 
 def _search(work: _Work, ops: Sequence[Op], budget: int) -> tuple[bool, list[int]]:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from sim.core.backends.base import LANES, Backend, Executable
 from sim.core.lang.analysis.thread_locality import late_updates
+from sim.core.lang.collector import uncollected
 from sim.core.lang.ir.core import Func, Op, element_leaves, walk
 from sim.core.lang.memoize import compiling
 from sim.core.lang.types import ArrayType
@@ -172,7 +173,8 @@ class Compiled:
                 record = recall(key)
                 found = None if record is None else device.backend.again(record)
                 if found is None:
-                    found = device.backend.compile(self._for(layout_flags, few), check)
+                    with uncollected():
+                        found = device.backend.compile(self._for(layout_flags, few), check)
                     if key:
                         remember(key, found.record)
                 self._executables[device.identity, layout_flags, check, few] = found

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from sim.core.lang.autodiff.kernel_adjoint import AdjointPlan, KernelAdjoint, kernel_adjoint
 from sim.core.lang.autodiff.to_be_recorded import ToBeRecorded
+from sim.core.lang.collector import uncollected
 from sim.core.lang.ir.dce import dce
 from sim.core.lang.ir.inline import inline
 from sim.core.lang.ir.store_forwarding import settle_updates
@@ -96,7 +97,8 @@ class Differentiated:
         with compiling:
             found = self._adjoints.get(cached)
             if found is None:
-                found = self._adjoints[cached] = self._pair(cached)
+                with uncollected():
+                    found = self._adjoints[cached] = self._pair(cached)
             return found
 
     def _pair(self, cached: frozenset[int]) -> AdjointPair:

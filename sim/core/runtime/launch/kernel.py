@@ -15,6 +15,7 @@ from sim.core.backends.base import LANES
 from sim.core.backends.cache import cache_key
 from sim.core.lang.analysis.activity import reached_arrays
 from sim.core.lang.autodiff.to_be_recorded import to_be_recorded
+from sim.core.lang.collector import uncollected
 from sim.core.lang.errors import KernelError, NotSupportedError, entry_point
 from sim.core.lang.frontend.captures import Captures, assigned_once, in_closure, same_calls, told_apart
 from sim.core.lang.frontend.function import Function, key_of, local_annotations
@@ -355,7 +356,8 @@ class Kernel:
             if found is None or found.captures.changed():
                 earlier = self._earlier.setdefault(types, []) if found is not None else []
                 back = next((s for s in earlier if not s.captures.changed()), None)
-                found = self.specialisations[types] = back or self._trace(types, earlier)
+                with uncollected():
+                    found = self.specialisations[types] = back or self._trace(types, earlier)
                 self._earlier[types] = earlier
             return found
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from sim.core.lang.analysis.addresses import no_derivative
+from sim.core.lang.collector import uncollected
 from sim.core.lang.errors import GradientError, entry_point
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.ambient.recording import Bookmark
@@ -342,7 +343,7 @@ class Tape:
             add_node(partial(_refuse_toggled, required))
         # 3. The sweep, as one thread at a time may do it that adds to these gradients.
         try:
-            with exclusive(seeds.gradients()):
+            with exclusive(seeds.gradients()), uncollected():
                 self._sweep_from(seeds, seeded)
         except BaseException as problem:
             if graph is not None:
