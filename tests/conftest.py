@@ -5,7 +5,6 @@ SIM_TEST_CACHE names a folder that is kept instead, for whoever runs the same te
 Tests marked `gpu` are skipped where there is no GPU, with what is missing as the reason.
 """
 
-import gc
 import os
 import tempfile
 
@@ -16,13 +15,6 @@ from sim.core.runtime.devices.cuda_device import cuda_devices, cuda_missing
 _cache = tempfile.TemporaryDirectory(prefix="simopt-test-cache-")
 if "PYTEST_XDIST_WORKER" not in os.environ:
     os.environ["SIM_CACHE_DIR"] = os.environ.get("SIM_TEST_CACHE", _cache.name)
-
-
-def pytest_collection_finish():
-    """As in the command: Python does not look for garbage among what was imported and collected, which stays, and less
-    often among the rest; it took a fifth of the time of the tests."""
-    gc.freeze()
-    gc.set_threshold(10_000)
 
 
 def pytest_collection_modifyitems(items):

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
 
 from sim.constraints.base import constraint
+from sim.constraints.slots.rotations import nearest_angle
 from sim.constraints.stencils import HINGES
-from sim.core.lang.frontend.builtins import rint
 from sim.core.lang.library.vector import cross, hinge_angle
-
-TURN = 2.0 * math.pi
 
 
 @constraint(points=4, units={"rest": "rad", "compliance": "1/(N m)"}, stencil=HINGES)
@@ -24,8 +21,7 @@ def bend(x, rest: float):
     """
     n0 = cross(x[2] - x[0], x[3] - x[0])
     n1 = cross(x[3] - x[1], x[2] - x[1])
-    turned = hinge_angle(n0, n1, x[3] - x[2]) - rest
-    return turned - TURN * rint(turned / TURN)
+    return nearest_angle(hinge_angle(n0, n1, x[3] - x[2]), rest) - rest
 
 
 @bend.factor("cloth")

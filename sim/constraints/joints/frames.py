@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-
-from sim.constraints.slots.rotations import logarithm
-from sim.core.lang.frontend.builtins import atan2, floor
+from sim.constraints.slots.rotations import logarithm, nearest_angle
+from sim.core.lang.frontend.builtins import atan2
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.quaternion import quat_rotate
 from sim.core.lang.library.static import vector_type
@@ -43,8 +41,7 @@ def relative_turn(x):
 def angle_about_axis(x, near):
     """By how much the second frame is turned about the first axis of the first [rad], within half a turn of `near`."""
     q = relative_turn(x)
-    angle = 2.0 * atan2(q[0], q[3])
-    return angle - 2.0 * math.pi * floor((angle - near) / (2.0 * math.pi) + 0.5)
+    return nearest_angle(2.0 * atan2(q[0], q[3]), near)
 
 
 @func

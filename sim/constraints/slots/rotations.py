@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from sim.core.lang.constants import nan
-from sim.core.lang.frontend.builtins import static, where
+from sim.core.lang.frontend.builtins import floor, static, where
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.quaternion import imaginary
 from sim.core.lang.library.static import quaternion_type, scalar_type
@@ -29,6 +29,12 @@ ANGLE_OVER_SINE = (
     0.03547663193832672, -0.02051854928124302, 0.008229881033701113, -0.002051279321627658, 0.00024234611662233074,
 )  # fmt: skip
 """2 acos(w) / sqrt(1 - w^2) in powers of 1 - w, for w in [0, 1]: interpolated at Chebyshev nodes, within 1e-15."""
+
+
+@func
+def nearest_angle(angle, near):
+    """An angle plus or minus whole turns, within half a turn of `near` [rad]."""
+    return angle - 2.0 * math.pi * floor((angle - near) / (2.0 * math.pi) + 0.5)
 
 
 @func

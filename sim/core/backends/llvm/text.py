@@ -61,7 +61,6 @@ _ATTRIBUTES = 'nounwind "min-legal-vector-width"="0"'
 
 _LANE_ARGUMENTS = {"lanes": ["i64 %linear", "ptr %dummy"], "some": ["i64 %linear", "ptr %dummy", "i64 %left"]}
 
-
 _USUALLY = '!3 = !{!"branch_weights", i32 1000000, i32 1}'
 _SELDOM = '!6 = !{!"branch_weights", i32 1, i32 1000000}'
 

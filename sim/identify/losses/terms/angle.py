@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from sim.core.lang.frontend.builtins import atan2, floor
+from sim.constraints.slots.rotations import nearest_angle
+from sim.core.lang.frontend.builtins import atan2
 from sim.core.lang.library.vector import cross, dot
 from sim.core.lang.types import Scalar, float64, vector
 from sim.core.runtime.arrays.array import array, array2d
@@ -200,7 +201,7 @@ def _kernel(real: Scalar) -> Kernel:
             if turning == 1:
                 zero = place(q, f, from_points, from_weights, 1) - place(q, f, from_points, from_weights, 0)
             a = atan2(dot(cross(zero, own), axis), dot(zero, own) - dot(zero, axis) * dot(own, axis))
-            a = a + 2.0 * math.pi * floor((before - a) / (2.0 * math.pi) + 0.5)
+            a = nearest_angle(a, before)
             before = a
             r = (a - wanted[f]) / noise
             total = total + weight[f] * r * r

@@ -151,14 +151,14 @@ def flat(n: int, u: sim.array[float], v: sim.array[float]):
     v[i * n + j] = u[i * n + j - 1] + u[i * n + j - n]
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (5, 1), (7, 13), (3, 2), (40, 33)])
+@pytest.mark.parametrize("shape", [(1, 2), (1, 5), (5, 2), (7, 13), (3, 3), (40, 33)])
 def test_the_first_of_rows_and_columns(shape):
     u = np.random.default_rng(0).normal(size=shape).astype(np.float32)
     v = sim.zeros(shape, dtype=float)
     sim.launch(grid2, dim=shape, inputs=[sim.array(u, dtype=float), v])
     i, j = np.indices(shape)
-    expected = u[i - 1, j] + np.float32(2) * u[i, (j - 2) % shape[1]] + np.float32(3) * u[i - 1, j - 1] + u
-    assert np.array_equal(v.numpy(), expected) or shape[1] == 1  # one column: -2 is outside
+    expected = u[i - 1, j] + np.float32(2) * u[i, j - 2] + np.float32(3) * u[i - 1, j - 1] + u
+    assert np.array_equal(v.numpy(), expected)
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 1, 4), (4, 5, 6), (2, 9, 17)])
