@@ -37,6 +37,8 @@ _INSIDE = str(_PACKAGE) + os.sep
 _COARSE = 2 * 10**9
 """File systems keep times in steps of up to two seconds, and some files of the package were read before `BEGAN`."""
 _PLAIN = (bool, int, float, complex, str, bytes, range, type(None), type(Ellipsis))
+_STANDARD = (builtins.__name__, "math", "typing")
+"""What these mean is what the version of Python says, which `sources` holds."""
 
 
 def sources() -> str | None:
@@ -152,10 +154,10 @@ class _Parts:
         elif isinstance(x, (Scalar, Homogeneous)):
             self._say("type", x.name)
         elif isinstance(x, python_types.ModuleType):
-            self._named("module", x.__name__, own_module(x.__name__))
+            self._named("module", x.__name__, x.__name__ in _STANDARD or own_module(x.__name__))
         elif isinstance(x, (type, python_types.BuiltinFunctionType)):
             home = x.__module__ or ""
-            known = home in (builtins.__name__, "math", "typing") or own_module(home)
+            known = home in _STANDARD or own_module(home)
             self._named("name", f"{home}.{x.__qualname__}", known and "<" not in x.__qualname__)
         elif id(x) in self._met:
             self._say("again", str(self._met[id(x)][0]))

@@ -99,6 +99,13 @@ def test_what_is_known_is_not_traced_again(load, traces) -> None:
     assert doubled(load().blow_up) == EXPECTED and traces == ["blow_up"]
 
 
+def test_constants_of_the_standard_library_are_known(load, traces) -> None:
+    text = MODULE.replace("import sim\n", "import math\n    import sim\n", 1).replace(
+        "* SCALE", "* SCALE + 0.0 * math.pi"
+    )
+    assert doubled(load(text).blow_up) == doubled(load(text).blow_up) == EXPECTED and traces == ["blow_up"]
+
+
 def test_new_layouts_of_a_known_kernel_are_compiled_from_a_trace(load, traces) -> None:
     doubled(load().blow_up)
     known = load().blow_up
