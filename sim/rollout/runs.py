@@ -23,7 +23,8 @@ from sim.core.runtime.debug.nonfinite import NonFiniteError
 from sim.core.runtime.devices import graph
 from sim.core.runtime.tape.tape import Tape
 from sim.model.state import State
-from sim.rollout.segments import StepGraphs, detects
+from sim.rollout.segments import StepGraphs
+from sim.rollout.steady import detects
 from sim.rollout.trajectory import NonFiniteState, Plan, Trajectory, is_finite
 from sim.rollout.workspace import Workspace, WorkspacePool
 from sim.solvers.mechanisms.swing import swing_warning

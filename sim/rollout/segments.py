@@ -10,7 +10,7 @@ where that is left by an exception, nothing of it stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from weakref import ref
 
@@ -19,22 +19,11 @@ from sim.core.runtime.devices.graph import Graph, capture, joined
 from sim.core.runtime.memory.buffer import Buffer, Strided
 from sim.core.runtime.tape.memory_report import Remembered
 from sim.core.runtime.tape.probes import passing, watched
-from sim.core.runtime.tape.tape import Tape
 from sim.model.state import State
+from sim.rollout.steady import Frames, Recorder, StepSeries, TakeStep, detects, steady_state
 
 LONGEST = 64
 """Steps that are joined to one table."""
-Frames = Mapping[int, Callable[[State], None]]
-"""What to do with the state after a step, by step."""
-TakeStep = Callable[[State, State, bool], None]
-"""Takes a step from a state to another, and looks before it for pairs that may touch, where the last one is True."""
-
-
-def detects(step: int, every: int) -> bool:
-    """Does a step, counted from the first of a run of steps, look for pairs first?  every: steps between; 0 for never.
-
-    The first one does in any case: lists are of other steps before it."""
-    return every > 0 and step % every == 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +93,7 @@ class StepGraphs:
 class _GraphPerStep:
     """One graph per step in one direction, in the order of the steps."""
 
-    of_step: list[Graph]
+    of_step: StepSeries
     backward: bool = False
     _joined: dict[tuple[int, int], Graph] = field(default_factory=dict)
 
@@ -113,18 +102,17 @@ class _GraphPerStep:
         pieces = [(first, min(first + LONGEST, end)) for first in range(begin, end, LONGEST)]
         for piece in reversed(pieces) if self.backward else pieces:
             if piece not in self._joined:
-                part = self.of_step[slice(*piece)]
+                part = [self.of_step[step] for step in range(*piece)]
                 self._joined[piece] = joined(part[::-1] if self.backward else part)
             self._joined[piece].replay()
 
 
 @dataclass(frozen=True, eq=False)
 class _RecordedSteps:
-    """The steps of a segment as recorded: forward graphs, and the tape; begins[k]: where step k begins on it."""
+    """The steps of a segment as recorded: all of them, or those that stand for all, and the graphs of all forward."""
 
+    recorder: Recorder
     forward: _GraphPerStep
-    tape: Tape
-    begins: list[int]
     memory: list[Remembered]
     read: list[array]
     written: list[Buffer]
@@ -161,14 +149,12 @@ class Segment:
     @property
     def graphs(self) -> list[Graph]:
         """What has been captured of the way forward, one graph per direction: all others are like these."""
-        return self._recording.forward.of_step[:2] if self._recording is not None else []
+        return self._recording.forward.of_step.ends() if self._recording is not None else []
 
     @property
     def outdated(self) -> bool:
         """Whether an array has got another gradient since the way back was captured."""
-        return self._back is not None and any(
-            graph.outdated for graph in self._back.of_step[:2]
-        )  # the others go between the same two states
+        return self._back is not None and any(graph.outdated for graph in self._back.of_step.ends())
 
     def holds(self, owner: object, first: int) -> bool:
         """Whether the memory holds what `forward` of the same owner and first step left, not written to since."""
@@ -182,32 +168,32 @@ class Segment:
         self._content = None
         recording = self._recording
         if recording is None:
-            self._recording = self._record(frames)
+            self._recording, self._back = self._record(frames)
         else:
-            done = 0
-            for stop in sorted({*(step + 1 for step in frames), self.count}):
-                recording.forward.replay(done, stop)
-                done = stop
-                if stop - 1 in frames:
-                    frames[stop - 1](self.states[stop % 2])
+            self._replay(recording.forward, 0, frames)
         self._content = ref(owner), first, self._versions()
 
-    def _record(self, frames: Frames) -> _RecordedSteps:
-        # One tape for all steps: a step may need what an earlier one has kept.  One graph for each step: a frame may be
-        # kept between any two.
-        tape, graphs, begins = Tape(), list[Graph](), list[int]()
-        for step in range(self.count):
-            begins.append(len(tape.records))
-            with capture(graphs[-1] if graphs else None) as graph, tape:
-                self.step(self.states[step % 2], self.states[1 - step % 2], detects(step, self.every))
-            graphs.append(graph)
-            if step in frames:
-                frames[step](self.states[1 - step % 2])
-        begins.append(len(tape.records))
-        memory = list(tape.memory())
+    def _record(self, frames: Frames) -> tuple[_RecordedSteps, _GraphPerStep | None]:
+        """Take the steps, and record them; the way back too, where it is known without going it."""
+        recorder = Recorder(self.states, self.step, self.every)
+        steady, tape, graphs = steady_state(recorder, self.count, frames), recorder.tape, recorder.graphs
+        if steady is None:
+            recorder.take(self.count - len(graphs), frames)
         tape.release()  # nobody else writes the states, and replays write the same again
+        forward = _GraphPerStep(StepSeries(self.count, graphs) if steady is None else steady.forward)
+        memory = list(tape.memory()) if steady is None else steady.memory
+        self._replay(forward, len(graphs), frames)
         written = dict.fromkeys(buffer for graph in graphs for buffer in graph.written)
-        return _RecordedSteps(_GraphPerStep(graphs), tape, begins, memory, joined(graphs).read, list(written))
+        made = _RecordedSteps(recorder, forward, memory, joined(graphs).read, list(written))
+        return made, None if steady is None else _GraphPerStep(steady.backward, backward=True)
+
+    def _replay(self, forward: _GraphPerStep, begin: int, frames: Frames) -> None:
+        """Take the steps from `begin` on."""
+        for stop in sorted(stop for stop in {*(step + 1 for step in frames), self.count} if stop > begin):
+            forward.replay(begin, stop)
+            begin = stop
+            if stop - 1 in frames:
+                frames[stop - 1](self.states[stop % 2])
 
     @property
     def read(self) -> list[array]:
@@ -234,13 +220,12 @@ class Segment:
             before = self.states[step % 2]
             passing(name(step), {"particle_q": before.particle_q, "particle_qd": before.particle_qd})
         if self._back is None:
-            self._back = _GraphPerStep(graphs[::-1], backward=True)
-            recording.tape.records.clear()  # the graphs keep what they need
+            self._back = _GraphPerStep(StepSeries(self.count, graphs[::-1]), backward=True)
+            recording.recorder.tape.records.clear()  # the graphs keep what they need
 
     def _step_back(self, recording: _RecordedSteps, step: int) -> Graph:
         if self._back is not None:
-            self._back.of_step[step].replay()
-            return self._back.of_step[step]
-        with capture() as graph:
-            recording.tape.sweep(*recording.begins[step : step + 2])
-        return graph
+            graph = self._back.of_step[step]
+            graph.replay()
+            return graph
+        return recording.recorder.take_back(step)

@@ -26,24 +26,30 @@ def hung_ball(jointed: bool, rough: bool) -> sim.Model:
     return builder.finalize(dtype=sim.float64, requires_grad=True)
 
 
-def gradient(model: sim.Model, **options) -> weakref.ref:
-    """Of some steps of a solver of its own, which is gone afterwards."""
+def gradient(model: sim.Model, steps: int, **options) -> weakref.ref:
+    """Of steps of a solver of its own, which is gone afterwards."""
     solver = sim.SolverXPBD(model, **options)
     with sim.Tape() as tape:
-        end = sim.rollout(solver, model.state(), 3, 1 / 480).final.body_q
+        end = sim.rollout(solver, model.state(), steps, 1 / 480).final.body_q
     tape.backward(grads={end: sim.array(np.ones_like(end.numpy()), dtype=end.dtype)})
     return weakref.ref(solver)
 
 
 @pytest.mark.parametrize(
-    ("jointed", "rough", "options"),
-    [(False, False, {}), (True, True, {}), (True, False, {"direct": ("joint",)}), (False, True, {"iterations": 2})],
+    ("jointed", "rough", "steps", "options"),
+    [
+        (False, False, 3, {}),
+        (False, True, 20, {}),
+        (True, True, 3, {}),
+        (True, False, 3, {"direct": ("joint",)}),
+        (False, True, 3, {"iterations": 2}),
+    ],
 )
-def test_a_gradient_leaves_nothing_behind(jointed, rough, options):
-    """As many buffers after the third as after the second, and no solver: each kept all of its records for good."""
+def test_a_gradient_leaves_nothing_behind(jointed, rough, steps, options):
+    """Of all steps recorded and of some that stand for all: as many buffers after the third as after the second, and no solver: each kept all of its records for good."""
     model, counts = hung_ball(jointed, rough), []
     for _ in range(3):
-        gone = gradient(model, **options)
+        gone = gradient(model, steps, **options)
         gc.collect()
         assert gone() is None
         counts.append(sum(isinstance(thing, Buffer) for thing in gc.get_objects()))

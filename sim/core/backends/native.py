@@ -7,6 +7,8 @@ number of indices that is worth a thread.  Compiled kernels are such functions; 
     copy   block {to, from}: bytes; the two may overlap if it is not split
     clear  block {to}: bytes become 0
     give32, give64   block {to, from}: floats of `from` are added to `to`, and become 0
+    relocate   block {places, shift, wanted}: the words at places[begin] to places[end - 1], addresses in blocks of rows
+              that follow, lie as far on as `shift` points to, and now `wanted`
     strands   block {table, offsets}: rows offsets[s] to offsets[s + 1] of another table, for s from begin / 64 to
               end / 64: strands of rows that have nothing to do with each other, so that threads may share them
 
@@ -111,6 +113,34 @@ loop:
   %sum = fadd TYPE %x, %y
   store TYPE %sum, ptr %a
   store TYPE 0.0, ptr %b
+  %next = add nsw i64 %k, 1
+  %more = icmp slt i64 %next, %end
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}
+"""
+
+_RELOCATE = """
+define void @relocate(ptr %block, i64 %begin, i64 %end) nounwind {
+entry:
+  %places = load ptr, ptr %block
+  %shift.p = getelementptr inbounds i64, ptr %block, i64 1
+  %shift = load ptr, ptr %shift.p
+  %wanted.p = getelementptr inbounds i64, ptr %block, i64 2
+  %wanted = load i64, ptr %wanted.p
+  %now = load i64, ptr %shift
+  %by = sub i64 %wanted, %now
+  store i64 %wanted, ptr %shift
+  %any = icmp slt i64 %begin, %end
+  br i1 %any, label %loop, label %done
+loop:
+  %k = phi i64 [ %begin, %entry ], [ %next, %loop ]
+  %place.p = getelementptr inbounds ptr, ptr %places, i64 %k
+  %place = load ptr, ptr %place.p
+  %word = load i64, ptr %place
+  %moved = add i64 %word, %by
+  store i64 %moved, ptr %place
   %next = add nsw i64 %k, 1
   %more = icmp slt i64 %next, %end
   br i1 %more, label %loop, label %done
@@ -358,11 +388,12 @@ def _pool_text() -> str:
 
 _TEXT = (
     _WALK
+    + _RELOCATE
     + _pool_text()
     + _GIVE.replace("NAME", "give32").replace("TYPE", "float")
     + _GIVE.replace("NAME", "give64").replace("TYPE", "double")
 )
-_NAMES = ("walk", "walk_together", "work", "strands", "copy", "clear", "give32", "give64")
+_NAMES = ("walk", "walk_together", "work", "strands", "relocate", "copy", "clear", "give32", "give64")
 
 
 class Native:
@@ -386,6 +417,10 @@ class Native:
     def clear(self, to: int, nbytes: int) -> Row:
         """Memory that becomes zero."""
         return self.address["clear"], (to,), nbytes
+
+    def relocate(self, places: int, count: int, shift: int, wanted: int) -> Row:
+        """So many words are moved on, from the shift that they have to another."""
+        return self.address["relocate"], (places, shift, wanted), count
 
     def give(self, to: int, source: int, count: int, kind: np.dtype) -> Row:
         """Numbers that are added somewhere else and become zero."""

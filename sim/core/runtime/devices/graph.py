@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from typing import Any
 from weakref import WeakSet
 
@@ -56,26 +57,24 @@ class Graph:
         """Of what is captured now, see `strand`."""
         self.broken = ""
         """What broke off while this was captured."""
+        self.executes = True
+        """Whether what is captured happens too."""
 
     def __len__(self) -> int:
         return self._count
 
-    def row(self, function: int, block: int, end: int, grain: int, keep: object, name: str, nbytes: int) -> None:
-        """Add a native function (`sim.core.backends.native`); `keep` owns its block, code and the memory it touches.
+    def row(self, function: int, block: bytes, end: int, grain: int, keep: object, name: str, nbytes: int) -> None:
+        """Add a native function (`sim.core.backends.native`); `keep` owns its code and the memory it touches.
 
         name, nbytes: for profiles.
         """
-        segment = self._native_segment()
-        segment.rows.append((function, block, end, grain))
-        segment.labels.append((name, nbytes))
-        segment.strands.append(self.strand if grain else None)
+        self._native_segment().add(function, block, end, grain, (name, nbytes), self.strand if grain else None)
         self._keep.append(keep)
         self._count += 1
 
     def native(self, function: int, words: tuple[int, ...], end: int, keep: object) -> None:
         """Add a native function with a block of these words."""
-        block = np.array(words, np.int64)
-        self.row(function, block.ctypes.data, end, 0, (block, keep), "copies and fills", 2 * end)
+        self.row(function, np.array(words, np.int64).tobytes(), end, 0, keep, "copies and fills", 2 * end)
 
     def _native_segment(self) -> NativeSegment:
         """What rows are added to: the last segment, if it is of rows."""
@@ -111,6 +110,18 @@ class Graph:
         """Remember what memory is read."""
         if view.buffer not in self._written:
             self._read.setdefault((view.buffer, view.offset, view.shape, view.strides), view)
+
+    @property
+    def rows(self) -> NativeSegment | None:
+        """All of it, if that is one table of native functions."""
+        only = self._segments[0] if len(self._segments) == 1 else None
+        return only if isinstance(only, NativeSegment) else None
+
+    def with_rows(self, rows: NativeSegment, keep: object) -> Graph:
+        """One that touches what this does, as far as others can see, by other rows; keep: what they work with."""
+        out = copy(self)
+        out._segments, out._keep, out._count = [rows], [self, keep], len(rows.rows)
+        return out
 
     @property
     def written(self) -> list[Buffer]:
@@ -287,8 +298,9 @@ def suspend_capture() -> Iterator[None]:
 
 def add_node(action: Callable[[], None]) -> None:
     """Do something to memory, and capture it if a graph is open."""
-    action()
     graph = capturing()
+    if graph is None or graph.executes:
+        action()
     if graph is not None:
         graph.call(action)
 
@@ -302,8 +314,9 @@ def add_whole_node(action: Callable[[], None], reads: Iterable[Operand], writes:
     if graph is not None:
         for view in writes:
             before_write(view, "what runs as a whole")
-    with suspend_capture():
-        action()
+    if graph is None or graph.executes:
+        with suspend_capture():
+            action()
     if graph is None:
         return
     graph.call(action)
@@ -316,8 +329,9 @@ def add_whole_node(action: Callable[[], None], reads: Iterable[Operand], writes:
 
 def add_native_node(action: Callable[[], None], row: Callable[[], NodeForm], keep: object) -> None:
     """As `add_node`, for an action that may have a better form: `row()` gives it.  keep: owns the memory it touches."""
-    action()
     graph = capturing()
+    if graph is None or graph.executes:
+        action()
     if graph is not None:
         found = row() if observers.current() is None else None
         if found is None:
@@ -326,6 +340,15 @@ def add_native_node(action: Callable[[], None], row: Callable[[], NodeForm], kee
             graph.on_device(found.device, action, keep)
         else:
             graph.native(*found, keep)
+
+
+@contextmanager
+def capture_only() -> Iterator[Graph]:
+    """`with capture_only() as graph:` captures what would happen to memory inside the block, and nothing happens: for
+    a part of the program that does not look at what it has done."""
+    with capture() as graph:
+        graph.executes = False
+        yield graph
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import numpy as np
 from sim.core.backends.native import PART, ROW, native
 from sim.core.runtime.ambient.profile import open_profiles, timed
 from sim.core.runtime.ambient.threads import get_num_threads, run_table
+from sim.core.runtime.compiled.argument_packing import address_of_block
 from sim.core.runtime.devices.base_device import Device
 
 
@@ -19,6 +20,8 @@ class NativeSegment:
 
     def __init__(self) -> None:
         self.rows: list[tuple[int, int, int, int]] = []
+        self.blocks: list[bytes] = []
+        """Of the rows that were added one by one."""
         self.labels: list[tuple[str, int]] = []
         """What each row is called, and the bytes that it moves: for profiles."""
         self.strands: list[int | None] = []
@@ -28,8 +31,18 @@ class NativeSegment:
         self._splits = False
         self._shared: StrandTable | None = None
 
+    def add(
+        self, function: int, block: bytes, end: int, grain: int, label: tuple[str, int], strand: int | None
+    ) -> None:
+        """Add a row."""
+        self.rows.append((function, address_of_block(block), end, grain))
+        self.blocks.append(block)
+        self.labels.append(label)
+        self.strands.append(strand)
+
     def extend(self, other: NativeSegment) -> None:
         self.rows += other.rows
+        self.blocks += other.blocks
         self.labels += other.labels
         self.strands += other.strands
 

@@ -74,14 +74,15 @@ def run(compiled: Compiled, device: Device, dims: tuple[int, ...], args: FlatArg
     fault = device.error_record() if executable.sites else None
     block = block_of(dims, 0 if fault is None else fault.ctypes.data, packed)
     address = address_of_block(block)
-    if open_profiles:
-        nbytes = n * compiled.bytes_per_thread
-        timed(compiled.name, nbytes, partial(_run_to_its_end, device, compiled, executable, address, n))
-    else:
-        device.run(executable, address, n, compiled)
-    if fault is not None:
-        _look(device, compiled, executable, fault, dims)
     graph = capturing()
+    if graph is None or graph.executes:
+        if open_profiles:
+            nbytes = n * compiled.bytes_per_thread
+            timed(compiled.name, nbytes, partial(_run_to_its_end, device, compiled, executable, address, n))
+        else:
+            device.run(executable, address, n, compiled)
+        if fault is not None:
+            _look(device, compiled, executable, fault, dims)
     if graph is not None:
         _capture(graph, compiled, device, dims, args, executable, block, fault)
 
@@ -115,7 +116,7 @@ def _capture(
         graph.call(again, keep)
     elif address is not None:
         nbytes = n * compiled.bytes_per_thread
-        graph.row(address, address_of_block(block), n, grain_of(compiled), keep, compiled.name, nbytes)
+        graph.row(address, block, n, grain_of(compiled), keep, compiled.name, nbytes)
     elif not getattr(executable, "waits", True):
         graph.on_device(device, go, keep)
     else:

@@ -18,23 +18,36 @@ FIRST, LARGEST = 1 << 16, 1 << 25
 """Bytes of the first block and of the largest: they double in between.  NumPy asks for large pages from 4 MB on."""
 
 
+def aligned(nbytes: int) -> np.ndarray:
+    """Bytes of undefined content that begin where a line of memory does."""
+    raw = np.empty(nbytes + ALIGNMENT, np.uint8)
+    shift = -address_of(raw) % ALIGNMENT
+    return raw[shift : shift + nbytes]
+
+
 class Arena:
-    """Hands out pieces one behind the other.  A piece keeps its block alive; the arena only fills the last one."""
+    """Hands out pieces one behind the other.  A piece keeps its block alive; the arena only fills the last one.
+
+    taken: bytes that were handed out, with the gaps behind them.
+    """
 
     def __init__(self) -> None:
         self._block = np.empty(0, np.uint8)
         self._used = 0
+        self.taken = 0
+
+    def fill(self, block: np.ndarray) -> None:
+        """Hand out these bytes next, which are aligned."""
+        self._block, self._used = block, 0
 
     def take(self, nbytes: int) -> np.ndarray:
         """Bytes of undefined content, aligned, with spare bytes behind them."""
-        start = self._used
-        if start + nbytes + SPARE > len(self._block):
-            size = max(FIRST, min(2 * len(self._block), LARGEST), nbytes + SPARE)
-            raw = np.empty(size + ALIGNMENT, np.uint8)
-            shift = -address_of(raw) % ALIGNMENT
-            self._block, start = raw[shift : shift + size], 0
-        self._used = start + nbytes + SPARE
-        self._used += -self._used % ALIGNMENT
+        start, gross = self._used, nbytes + SPARE
+        gross += -gross % ALIGNMENT
+        if start + gross > len(self._block):
+            self._block, start = aligned(max(FIRST, min(2 * len(self._block), LARGEST), gross)), 0
+        self._used = start + gross
+        self.taken += gross
         return self._block[start : start + nbytes]
 
     def buffer(self, nbytes: int, device: Device) -> Buffer:

@@ -33,6 +33,7 @@ from sim.core.runtime.devices.graph import add_node, capturing
 from sim.core.runtime.launch.calls import Call, thread_count
 from sim.core.runtime.memory.buffer import Buffer, ByteRange, Strided, before_write, is_whole
 from sim.core.runtime.memory.spans import Spans
+from sim.core.runtime.tape.arena import Arena
 from sim.core.runtime.tape.detached import Detached, Detachment
 from sim.core.runtime.tape.exclusive import exclusive
 from sim.core.runtime.tape.footprints import Footprint, Footprints
@@ -418,6 +419,11 @@ class Tape:
         """Words for the last mark before a record."""
         probe = next((r for r in reversed(self.records[: index + 1]) if isinstance(r, Probe)), None)
         return f", {probe.name}" if probe is not None else ""
+
+    @property
+    def arena(self) -> Arena:
+        """Where what is kept lies."""
+        return self._live_ins.arena
 
     def release(self) -> None:
         """Take no more snapshots: for one who knows that what the records need stays as it is."""

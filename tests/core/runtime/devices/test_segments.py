@@ -45,14 +45,11 @@ def test_a_segment_has_actions_of_its_own():
 
 def test_rows_are_packed_again_when_there_are_more():
     a, b, c = (np.full(4, value, np.float32) for value in (1.0, 2.0, 3.0))
-    blocks = []
 
     def copy_row(to: np.ndarray, source: np.ndarray) -> NativeSegment:
         function, words, end = native().copy(to.ctypes.data, source.ctypes.data, to.nbytes)
-        blocks.append(np.array(words, np.int64))
         made = NativeSegment()
-        made.rows.append((function, blocks[-1].ctypes.data, end, 0))
-        made.labels.append(("copy", 2 * end))
+        made.add(function, np.array(words, np.int64).tobytes(), end, 0, ("copy", 2 * end), None)
         return made
 
     segment = copy_row(b, a)

@@ -1,0 +1,175 @@
+"""Steps of a segment that are alike: a few are recorded, and stand for all.
+
+After the first steps, a step does what the one a *period* before it did, with what it keeps for the gradient further on
+in memory.  The names are those of software pipelining (M. Lam, "Software Pipelining", PLDI 1988): after a *prologue*
+the *kernel*, two periods that are compared and then run for all others by relocation (`devices/relocation`), and the
+*epilogue*, the last period, whose way back finds in the states what it finds in copies elsewhere.
+
+That they are alike is not assumed but seen, forward and backward, word for word; where they are not, all are recorded.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from math import lcm
+
+from sim.core.runtime.ambient import observers
+from sim.core.runtime.devices.graph import Graph, capture, capture_only
+from sim.core.runtime.devices.relocation import Relocatable, Strip, moved_between, words_of
+from sim.core.runtime.memory.host_memory import address_of
+from sim.core.runtime.tape.arena import aligned
+from sim.core.runtime.tape.memory_report import Remembered
+from sim.core.runtime.tape.tape import Tape
+from sim.model.state import State
+
+Frames = Mapping[int, Callable[[State], None]]
+"""What to do with the state after a step, by step."""
+TakeStep = Callable[[State, State, bool], None]
+"""Takes a step from a state to another, and looks before it for pairs that may touch, where the last one is True."""
+
+
+def detects(step: int, every: int) -> bool:
+    """Does a step, counted from the first of a run of steps, look for pairs first?  every: steps between; 0 for never.
+
+    The first one does in any case: lists are of other steps before it."""
+    return every > 0 and step % every == 0
+
+
+@dataclass(eq=False)
+class Recorder:
+    """Records steps between two states, one behind the other.
+
+    One tape for all: a step may need what an earlier one has kept.  One graph for each: a frame may be kept between any
+    two.  begins[k]: where step k begins on the tape.
+    """
+
+    states: tuple[State, State]
+    step: TakeStep
+    every: int
+    tape: Tape = field(default_factory=Tape)
+    graphs: list[Graph] = field(default_factory=list)
+    begins: list[int] = field(default_factory=list)
+
+    def take(self, count: int, frames: Frames) -> None:
+        """Take and record so many steps more.  frames: not kept, since they know whose rollout it is."""
+        for step in range(len(self.graphs), len(self.graphs) + count):
+            self.begins.append(len(self.tape.records))
+            with capture(self.graphs[-1] if self.graphs else None) as graph, self.tape:
+                self.step(self.states[step % 2], self.states[1 - step % 2], detects(step, self.every))
+            self.graphs.append(graph)
+            if step in frames:
+                frames[step](self.states[1 - step % 2])
+
+    def take_back(self, step: int) -> Graph:
+        """Go back through a step, and capture that."""
+        with capture() as graph:
+            self._sweep(step)
+        return graph
+
+    def way_back(self, step: int) -> Graph:
+        """The way back through a step, without going it."""
+        with capture_only() as graph:
+            self._sweep(step)
+        return graph
+
+    def _sweep(self, step: int) -> None:
+        self.tape.sweep(self.begins[step], [*self.begins, len(self.tape.records)][step + 1])
+
+
+@dataclass(frozen=True, eq=False)
+class StepSeries:
+    """One graph for each of `count` steps.
+
+    first, last: the graphs of so many steps at both ends.  kernel: of a period; those in between do what it does.
+    """
+
+    count: int
+    first: list[Graph]
+    kernel: list[Relocatable] = field(default_factory=list)
+    last: list[Graph] = field(default_factory=list)
+
+    def __getitem__(self, step: int) -> Graph:
+        if step < len(self.first):
+            return self.first[step]
+        if step >= self.count - len(self.last):
+            return self.last[step - self.count]
+        period, k = divmod(step - len(self.first), len(self.kernel))
+        return self.kernel[k].moved_by(period)
+
+    def ends(self) -> list[Graph]:
+        """Of the first two steps: all others go between the same states, by the same code."""
+        return [self[step] for step in range(min(2, self.count))]
+
+
+@dataclass(frozen=True, eq=False)
+class SteadyState:
+    """Both ways of all steps of a segment, from some that were recorded, and what all keep."""
+
+    forward: StepSeries
+    backward: StepSeries
+    memory: list[Remembered]
+
+
+def steady_state(recorder: Recorder, count: int, frames: Frames) -> SteadyState | None:
+    """Record the first of `count` steps; the graphs of all, where these are alike; else None, and it has to go on."""
+    period = lcm(2, recorder.every) if recorder.every else 2
+    prologue = period + count % period  # the first steps find nothing of earlier ones to keep
+    recorded = prologue + 4 * period
+    if count < recorded + period or observers.current() is not None:
+        return None
+    recorder.take(prologue, frames)
+    if any(graph.rows is None for graph in recorder.graphs):
+        return None
+    # 1. A period says how much one keeps; the others keep as much, one behind the other.
+    tape, arena = recorder.tape, recorder.tape.arena
+    before = arena.taken
+    recorder.take(period, frames)
+    begin, stride, periods = prologue + period, arena.taken - before, (count - prologue) // period - 1
+    block, kept = aligned(periods * stride), list[Counter[Remembered]]()
+    strip = Strip(address_of(block), stride, periods)
+    for k in range(3):
+        arena.fill(block[k * stride : (k + 1) * stride])
+        recorder.take(period, frames)
+        kept.append(Counter(tape.memory()))
+    # 2. Are they alike?
+    steps = [range(begin + k * period, begin + (k + 1) * period) for k in range(3)]
+    forward = [[recorder.graphs[step] for step in of_period] for of_period in steps]
+    backward = [[recorder.way_back(step) for step in of_period] for of_period in steps]
+    kernel = _kernel(forward, strip)
+    kernel_back, epilogue = _kernel(backward[:2], strip), _epilogue(backward[2], strip)
+    if kernel is None or kernel_back is None or epilogue is None:
+        return None
+    first = [recorder.way_back(step) for step in range(begin)]
+    one = kept[1] - kept[0]
+    return SteadyState(
+        StepSeries(count, recorder.graphs[:begin], kernel),
+        StepSeries(count, first, kernel_back, epilogue),
+        [*kept[2].elements(), *(entry for entry in one.elements() for _ in range(periods - 3))],
+    )
+
+
+def _kernel(periods: list[list[Graph]], strip: Strip) -> list[Relocatable] | None:
+    """The graphs of the first of some periods, for any of them; None if these are not alike."""
+    found = list[Relocatable]()
+    for graphs in zip(*periods, strict=True):
+        moved = [moved_between(a, b, strip) for a, b in zip(graphs, graphs[1:], strict=False)]
+        if moved[0] is None or any(m is None for m in moved):
+            return None
+        found.append(Relocatable(graphs[0], moved[0], strip.stride))
+    return found
+
+
+def _epilogue(period: list[Graph], strip: Strip) -> list[Graph] | None:
+    """The graphs of the third period as those of the last; None if they look at what earlier ones have kept."""
+    found = list[Graph]()
+    for graph in period:
+        if graph.rows is None:
+            return None
+        words = words_of(graph.rows)
+        own = strip.of_part(2, words)
+        if (strip.holds(words) != own).any():
+            return None
+        found.append(Relocatable(graph, own, strip.stride).moved_by(strip.count - 3))
+    return found
