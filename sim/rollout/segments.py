@@ -20,7 +20,7 @@ from sim.core.runtime.memory.buffer import Buffer, Strided
 from sim.core.runtime.tape.memory_report import Remembered
 from sim.core.runtime.tape.probes import passing, watched
 from sim.model.state import State
-from sim.rollout.steady import Frames, Recorder, StepSeries, TakeStep, detects, steady_state
+from sim.rollout.steady import Frames, StepRecorder, StepSeries, TakeStep, detects, steady_state
 
 LONGEST = 64
 """Steps that are joined to one table."""
@@ -111,7 +111,7 @@ class _GraphPerStep:
 class _RecordedSteps:
     """The steps of a segment as recorded: all of them, or those that stand for all, and the graphs of all forward."""
 
-    recorder: Recorder
+    recorder: StepRecorder
     forward: _GraphPerStep
     memory: list[Remembered]
     read: list[array]
@@ -175,7 +175,7 @@ class Segment:
 
     def _record(self, frames: Frames) -> tuple[_RecordedSteps, _GraphPerStep | None]:
         """Take the steps, and record them; the way back too, where it is known without going it."""
-        recorder = Recorder(self.states, self.step, self.every)
+        recorder = StepRecorder(self.states, self.step, self.every)
         steady, tape, graphs = steady_state(recorder, self.count, frames), recorder.tape, recorder.graphs
         if steady is None:
             recorder.take(self.count - len(graphs), frames)

@@ -38,7 +38,7 @@ def detects(step: int, every: int) -> bool:
 
 
 @dataclass(eq=False)
-class Recorder:
+class StepRecorder:
     """Records steps between two states, one behind the other.
 
     One tape for all: a step may need what an earlier one has kept.  One graph for each: a frame may be kept between any
@@ -112,7 +112,7 @@ class SteadyState:
     memory: list[Remembered]
 
 
-def steady_state(recorder: Recorder, count: int, frames: Frames) -> SteadyState | None:
+def steady_state(recorder: StepRecorder, count: int, frames: Frames) -> SteadyState | None:
     """Record the first of `count` steps; the graphs of all, where these are alike; else None, and it has to go on."""
     period = lcm(2, recorder.every) if recorder.every else 2
     prologue = period + count % period  # the first steps find nothing of earlier ones to keep

@@ -46,7 +46,8 @@ def gradient(model: sim.Model, steps: int, **options) -> weakref.ref:
     ],
 )
 def test_a_gradient_leaves_nothing_behind(jointed, rough, steps, options):
-    """Of all steps recorded and of some that stand for all: as many buffers after the third as after the second, and no solver: each kept all of its records for good."""
+    """Also where some steps stand for all: as many buffers after the third as after the second, and no solver.  Each
+    kept all of its records for good."""
     model, counts = hung_ball(jointed, rough), []
     for _ in range(3):
         gone = gradient(model, steps, **options)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -224,7 +225,25 @@ class HostWrite(_Overwrite):
     name = "assignment of host data"
 
     def __init__(self, dest: Operand, data: np.ndarray) -> None:
-        super().__init__(dest, data if recording.current() is None and capturing() is None else data.copy())
+        if capturing() is not None:
+            data = _kept(data)
+        elif recording.current() is not None:
+            data = data.copy()
+        super().__init__(dest, data)
+
+
+_contents: WeakValueDictionary[tuple[str, tuple[int, ...], bytes], np.ndarray] = WeakValueDictionary()
+"""Host data that graphs store, by type, shape and content."""
+_SHORT = 4096
+"""Bytes."""
+
+
+def _kept(data: np.ndarray) -> np.ndarray:
+    """A copy.  Of short data that with the same content is the same: nodes that store it are equal, and so are captured
+    parts of a program that do (`devices/relocation`)."""
+    if data.nbytes > _SHORT:
+        return data.copy()
+    return _contents.setdefault((data.dtype.str, data.shape, data.tobytes()), data.copy())
 
 
 Indices = tuple[Any, ...]
