@@ -29,6 +29,7 @@ class NativeSegment:
         self._memory: np.ndarray | None = None
         self._address = 0
         self._splits = False
+        self._has_strands = False
         self._shared: StrandTable | None = None
 
     def add(
@@ -52,11 +53,12 @@ class NativeSegment:
             self._memory = np.array(self.rows, np.int64).reshape(-1, ROW)
             self._address = self._memory.ctypes.data
             self._splits = any(grain and end >= 2 * grain for _, _, end, grain in self.rows)
+            self._has_strands = any(s is not None for s in self.strands)
             self._shared = None
         if open_profiles:
             for k, (name, nbytes) in enumerate(self.labels):
                 timed(name, nbytes, partial(run_table, self._address + 8 * ROW * k, 1, False))
-        elif get_num_threads() > 1 and any(s is not None for s in self.strands):
+        elif self._has_strands and get_num_threads() > 1:
             if self._shared is None:
                 self._shared = StrandTable(self._memory, self.strands)
             run_table(self._shared.address, len(self._shared.rows), True)
