@@ -5,6 +5,7 @@ SIM_TEST_CACHE names a folder that is kept instead, for whoever runs the same te
 Tests marked `gpu` are skipped where there is no GPU, with what is missing as the reason.
 """
 
+import gc
 import os
 import tempfile
 
@@ -15,6 +16,13 @@ from sim.core.runtime.devices.cuda_device import cuda_devices, cuda_missing
 _cache = tempfile.TemporaryDirectory(prefix="simopt-test-cache-")
 if "PYTEST_XDIST_WORKER" not in os.environ:
     os.environ["SIM_CACHE_DIR"] = os.environ.get("SIM_TEST_CACHE", _cache.name)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _what_stays_is_not_searched_for_garbage():
+    """Kernels and records of thousands of tests stay in a worker: each search through them takes seconds."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items):
