@@ -16,6 +16,7 @@ from sim.core.lang.frontend.source import (
     Scope,
     annotation_span,
     caller_locals,
+    is_static,
     own_module,
     remember_lines,
     resolve_annotations,
@@ -87,7 +88,7 @@ class Function:
     def _evaluate_statics(self) -> None:
         """Most functions have none, and are parsed at their first use only."""
         code = self.python.__code__
-        if "static" in code.co_names or "static" in code.co_freevars:
+        if "static" in code.co_names or any(is_static(self.scope.find(n)) for n in (*code.co_names, *code.co_freevars)):
             with contextlib.suppress(KernelError):  # said again by whoever uses it
                 self.statics = values_of_static(self.source, self.scope, code)
 

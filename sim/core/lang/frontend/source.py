@@ -233,7 +233,7 @@ def values_of_static(source: FunctionSource, scope: Scope, code: CodeType) -> di
     left: list[ast.AST] = list(source.node.body)
     while left:
         node = left.pop(0)
-        if not (isinstance(node, ast.Call) and len(node.args) == 1 and _is_static(node.func, scope)):
+        if not (isinstance(node, ast.Call) and len(node.args) == 1 and _names_static(node.func, scope)):
             left[:0] = ast.iter_child_nodes(node)
         elif not any(isinstance(part, ast.Name) and part.id in local for part in ast.walk(node.args[0])):
             space = space if space is not None else scope.namespace()
@@ -243,7 +243,7 @@ def values_of_static(source: FunctionSource, scope: Scope, code: CodeType) -> di
     return values
 
 
-def _is_static(callee: ast.expr, scope: Scope) -> bool:
+def _names_static(callee: ast.expr, scope: Scope) -> bool:
     """Whether a name, or an attribute of a module, is the language's `static`."""
     if isinstance(callee, ast.Name):
         found = scope.find(callee.id)
@@ -251,7 +251,13 @@ def _is_static(callee: ast.expr, scope: Scope) -> bool:
         found = getattr(scope.find(callee.value.id), "static", None)
     else:
         return False
-    return getattr(found, "lazy", False) is True and found.name == "static"
+    return is_static(found)
+
+
+def is_static(found: Any) -> bool:
+    """Whether something is the language's `static`."""
+    own = getattr(found, "__dict__", {})
+    return own.get("lazy") is True and own.get("name") == "static"
 
 
 def resolve_annotations(python: Callable[..., Any], caller: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -306,16 +306,16 @@ class Transformation(Homogeneous):
 
 
 class ArrayType(Type):
-    """An array of `ndim` dimensions whose elements are `dtype` (None: taken from the argument, a generic kernel).
+    """An array of `ndim` dimensions whose elements are `dtype` (`Any`: taken from the argument, a generic kernel).
 
     indexed: whether it is declared as one that is seen through indices.
     """
 
     indexed = False
 
-    def __init__(self, dtype: Type | None, ndim: int) -> None:
+    def __init__(self, dtype: Any, ndim: int) -> None:
         self.dtype, self.ndim = dtype, ndim
-        self.name = f"array{'' if ndim == 1 else f'{ndim}d'}[{dtype.name if dtype else 'Any'}]"
+        self.name = f"array{'' if ndim == 1 else f'{ndim}d'}[{'Any' if dtype is Any else dtype.name}]"
 
 
 WARP_NAMES: dict[Type, str] = {}
@@ -350,6 +350,20 @@ class ArrayPattern(TypePattern):
     def __init__(self, dtype: Any) -> None:
         super().__init__("array", dtype, Any)
         self.dtype = dtype if is_open(dtype) else as_type(dtype)
+
+
+class UnknownElements:
+    """`array[Widget]` in an annotation, where Widget is a class of Python: refused by whoever takes its type."""
+
+    def __init__(self, dtype: Any, ndim: int) -> None:
+        self.dtype, self.ndim = dtype, ndim
+
+    @property
+    def _sim_type_(self) -> Type:
+        return as_type(self.dtype)
+
+    def __repr__(self) -> str:
+        return f"array[{getattr(self.dtype, '__name__', self.dtype)}]"
 
 
 def is_open(spec: Any) -> bool:
@@ -397,7 +411,12 @@ def array_type(dtype: Any, ndim: int = 1) -> ArrayType:
         return _intern(ArrayPattern, dtype)  # type: ignore[return-value]
     if not 1 <= ndim <= 4:
         raise ValueError(f"an array has 1 to 4 dimensions (ndim must be between 1 and 4), not {ndim}")
-    return _intern(ArrayType, None if dtype is None or is_open(dtype) else as_type(dtype), ndim)
+    try:
+        return _intern(ArrayType, Any if dtype is None or is_open(dtype) else as_type(dtype), ndim)
+    except TypeError:
+        if not isinstance(dtype, type):
+            raise
+        return UnknownElements(dtype, ndim)  # type: ignore[return-value]
 
 
 _PYTHON: dict[Any, Type] = {float: float32, int: int32, bool: bool_}

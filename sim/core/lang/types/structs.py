@@ -181,8 +181,9 @@ def _check_array(value: Any, name: str, field: ArrayType) -> None:
     """
     dtype, ndim = getattr(value, "dtype", None), getattr(value, "ndim", None)
     if isinstance(value, (list, tuple, int, float)):
-        raise TypeError(f"Struct field '{name}' expects {field}, got {type(value).__name__}; write sim.array(...)")
-    if isinstance(dtype, Type) and field.dtype not in (None, dtype):
+        how = "sim.indexedarray(x, indices)" if field.indexed else "sim.array(...)"
+        raise TypeError(f"Struct field '{name}' expects {field}, got {type(value).__name__}; write {how}")
+    if isinstance(dtype, Type) and field.dtype not in (Any, dtype):
         raise TypeError(f"Struct field '{name}' expects dtype {field.dtype}, got {dtype}")
     if isinstance(dtype, Type) and ndim != field.ndim:
         raise TypeError(

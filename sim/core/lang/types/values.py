@@ -123,7 +123,10 @@ def class_of(kind: Any, base: HostClass) -> HostClass:
     """The class of the host values of a type."""
     found: HostClass | None = kind.__dict__.get("host_class")
     if found is None:
-        found = kind.host_class = HostClass(kind.__name__, (base,), {"_sim_type_": kind, "__slots__": ()})
+        own = {"_sim_type_": kind, "__slots__": ()}
+        if base is HostNumber:  # what NumPy takes a dtype from, also of `class Mass(sim.float32)`
+            own["__numpy_dtype__"] = kind.np
+        found = kind.host_class = HostClass(kind.__name__, (base,), own)
     return found
 
 

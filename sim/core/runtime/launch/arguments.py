@@ -48,12 +48,12 @@ def argument_type(kernel: Kernel, position: int, value: Argument, label: str) ->
             return _referenced(wanted, value, where)
         if wanted.ndim != value.ndim:
             raise LaunchError(f"{where} has {value.ndim} dimensions; expected {wanted.ndim} ({wanted})")
-        if wanted.dtype is not None and wanted.dtype is not value.dtype:
+        if wanted.dtype is not Any and wanted.dtype is not value.dtype:
             raise LaunchError(f"{where} has elements of type {value.dtype}; expected {wanted.dtype}")
         return have
     if isinstance(wanted, ArrayType):
         if value is None:
-            if wanted.dtype is None:
+            if wanted.dtype is Any:
                 raise LaunchError(
                     f"{where} is None, and its element type cannot be guessed; annotate the kernel's parameter"
                 )
@@ -91,7 +91,7 @@ def shared_argument(kernel: Kernel, position: int, value: Argument, label: str) 
         return from_dlpack(value, wanted.dtype)
     except (TypeError, ValueError, BufferError, RuntimeError) as problem:
         what = "NumPy array" if isinstance(value, np.ndarray) else kind.__name__
-        element = wanted.dtype.name.split("<")[0] if wanted.dtype else "float32"
+        element = "float32" if wanted.dtype is Any else wanted.dtype.name.split("<")[0]
         raise LaunchError(f"{where} is a {what}; pass sim.array(a, dtype=sim.{element}): {problem}") from None
 
 

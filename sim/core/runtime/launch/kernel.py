@@ -118,7 +118,7 @@ class Specialisation:
     def arrays(self) -> tuple[tuple[int, bool], ...]:
         """Numbers of the array parameters; whether the elements of each can have a gradient."""
         kinds = ((k, p.type) for k, p in enumerate(self.func.params) if isinstance(p.type, ArrayType))
-        return tuple((k, kind.dtype is not None and differentiable(kind.dtype)) for k, kind in kinds)
+        return tuple((k, kind.dtype is not Any and differentiable(kind.dtype)) for k, kind in kinds)
 
     @cached_property
     def always_used(self) -> frozenset[int]:
@@ -408,7 +408,7 @@ class Kernel:
 
 def is_generic(kind: Type | None) -> bool:
     """Whether a parameter of this type takes the type of its argument."""
-    return kind is None or (isinstance(kind, ArrayType) and kind.dtype is None)
+    return kind is None or (isinstance(kind, ArrayType) and kind.dtype is Any)
 
 
 def _layout(kind: Type | None) -> str:
@@ -421,7 +421,7 @@ def _instance_of(kind: Type | None, template: Type | None) -> bool:
     """Whether a type is one of those that a parameter takes, and generic no more."""
     if is_generic(kind):
         return False
-    if isinstance(template, ArrayType) and template.dtype is None:
+    if isinstance(template, ArrayType) and template.dtype is Any:
         return isinstance(kind, ArrayType) and kind.ndim == template.ndim
     return template is None or kind is template
 
@@ -476,7 +476,7 @@ def kernel(
     if name is not None and not (name.isidentifier() and name.isascii()):
         raise ValueError(f"@kernel: name={name!r} is no valid C++ identifier, as which Warp uses it; write letters, _")
     options = {"enable_backward": enable_backward, "launch_bounds": launch_bounds, **hints}
-    own = {key: value for key, value in options.items() if value is not None}
+    own = {key: value for key, value in options.items() if value is not None and (key, value) != _DEFAULT}
     caller = caller_locals(2)
 
     @entry_point
@@ -491,6 +491,8 @@ def kernel(
 
 
 _HINTS = {"cuda_max_registers", "enable_cuda_smem_spilling", "cluster_dim", "grid_stride"}
+_DEFAULT = ("enable_cuda_smem_spilling", False)
+"""A hint that says what holds without it."""
 _uniques: dict[Any, Kernel] = {}
 _closures: weakref.WeakValueDictionary[Any, Kernel] = weakref.WeakValueDictionary()
 """The same for those that capture local names, as long as somebody has them."""

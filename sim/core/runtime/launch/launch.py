@@ -80,10 +80,12 @@ def launch(
             return None
         if record_cmd:
             return Launch._recorded(call, None, args)
-        recorder = recording.current()
+        threads, recorder = thread_count(dims), recording.current()
+        if open_profiles and not threads:  # who looks at what runs wants to see that this does not
+            open_profiles[-1].add(kernel.name, 0.0, 0)
         if recorder is not None and record_tape:
             recorder.launch(call)
-        elif thread_count(dims):
+        elif threads:
             call.run()
         return None
     except SimError as problem:

@@ -135,7 +135,8 @@ def create_warp_function(func: Callable[..., Any]) -> tuple[Function, Module]:
 def _result_types(function: Function | Builtin, kinds: Sequence[Type]) -> tuple[Type, ...]:
     """The type of each value that a call with arguments of these types returns."""
     names = ", ".join(f"x{k}" for k in range(len(kinds)))
-    call = _wrapper(function, len(kinds), f"def result({names}):\n    return function({names})\n")
+    name = function.name if function.name.isidentifier() and function.name not in ("function", "lambda") else "result"
+    call = _wrapper(function, len(kinds), f"def {name}({names}):\n    return function({names})\n")
     result = traced(call, tuple(kinds)).attrs["result"]
     return result if isinstance(result, tuple) else (result,)
 

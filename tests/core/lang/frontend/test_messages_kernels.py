@@ -60,6 +60,7 @@ FUNCTIONS = [
     ("sim.tile_load(y, 4)", "sim.tile_load is not supported", "tiles; write a kernel per element"),
     ("sim.volume_lookup(s, v)", "sim.volume_lookup is not supported", "sampled fields"),
     ("sim.lenght(v)", "has no attribute 'lenght' (did you mean 'length'?)", ""),
+    ("10 == True", "== of the number 10 and the constant True: there is no implicit conversion", "write int(...)"),
     (
         "v + (1.0, 2.0, 3.0)",
         "+ is not defined for vec3<float32> and a tuple of 3",

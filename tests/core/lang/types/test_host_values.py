@@ -42,6 +42,13 @@ def test_numbers_keep_their_type(kind):
     assert pickle.loads(pickle.dumps(a)) == a
 
 
+def test_a_class_that_derives_from_a_number_is_that_type():
+    class Mass(sim.float16):  # type: ignore[valid-type, misc]
+        pass
+
+    assert np.dtype(Mass) == np.float16 == np.dtype(Mass(2)) and sim.zeros(1, dtype=Mass).dtype is sim.float16
+
+
 def test_numbers_round_and_wrap():
     assert sim.float16(0.1).value == float(np.float16(0.1)) and sim.int8(200) == -56 and sim.uint8(-1) == 255
     assert sim.int32(2.9) == 2 and sim.float16(1e6).value == float("inf")

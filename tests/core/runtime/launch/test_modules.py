@@ -209,6 +209,15 @@ def test_a_module_of_its_own_is_shared_by_equal_definitions():
     assert one is two and one.module is two.module
     assert other is not one and other.module.name != one.module.name and other.module.options["fast_math"] is True
 
+    def hinted(spilling):
+        @sim.kernel(module="unique", enable_cuda_smem_spilling=spilling)
+        def twice(a: sim.array[float]):
+            a[0] *= 2.0
+
+        return twice
+
+    assert hinted(None) is hinted(False) is not hinted(True)  # False says what holds anyway
+
     def around(factor):
         @sim.kernel(module="unique")
         def times(a: sim.array[float]):

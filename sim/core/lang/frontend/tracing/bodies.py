@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Sequence
 from itertools import chain
+from typing import Any
 
 from sim.core.lang.errors import KernelError, did_you_mean
 from sim.core.lang.frontend.function import Function
@@ -126,7 +127,7 @@ def _is_as_annotated(t: Context, x: TracedValue, wanted: Type | tuple[Type | Non
     if is_number(x) and isinstance(wanted, Scalar):
         return isinstance(x, bool) == (wanted.kind == "b") and (wanted.is_float or not isinstance(x, float))
     if isinstance(x, ArrayRef) and isinstance(wanted, ArrayType):
-        return x.ndim == wanted.ndim and wanted.dtype in (None, x.dtype)
+        return x.ndim == wanted.ndim and wanted.dtype in (Any, x.dtype)
     return type_of(x, t.real) is wanted
 
 
@@ -247,7 +248,7 @@ def parameter_value(t: Context, name: str, ty: TracedValue) -> TracedValue:
         parts = tuple(parameter_value(t, f"{name}.{k}", part) for k, part in enumerate(ty))
         return Members(parts, ty.what) if isinstance(ty, Members) else parts
     if isinstance(ty, (Scalar, ArrayType)):
-        if isinstance(ty, ArrayType) and ty.dtype is None:
+        if isinstance(ty, ArrayType) and ty.dtype is Any:
             raise t.error(None, f"argument '{name}': an array of anything needs the type of its elements here")
         value = Value(ty, name)
         t.block.params.append(value)

@@ -170,6 +170,9 @@ def _slice(t: Context, node: ast.Slice) -> slice:
 
 
 def _call(t: Context, node: ast.Call) -> TracedValue:
+    known = t.frame.function.statics
+    if known and (node.lineno, node.col_offset) in known:  # whatever the name that stands there means by now
+        return t.of_static(known[node.lineno, node.col_offset], node)
     callee = t.lazy(node.func)
     for keyword in node.keywords:
         if keyword.arg is None:
