@@ -4,12 +4,14 @@ user's call."""
 from __future__ import annotations
 
 import ast
+import gc
 import importlib
 import importlib.util
 import re
 import subprocess
 import sys
 import traceback
+import weakref
 
 import pytest
 
@@ -283,6 +285,21 @@ def test_tracebacks_end_at_the_users_call(tmp_path, own_registry, monkeypatch, f
             assert frames(problem)[0] == __file__
         else:
             pytest.fail(f"{name} raised nothing")
+
+
+def test_an_error_that_is_kept_keeps_no_kernel_and_no_array_alive():
+    @sim.kernel
+    def unfinished(a: sim.array[float]):
+        a[0] = None
+
+    a = sim.zeros(1)
+    alive = [weakref.ref(unfinished), weakref.ref(a)]
+    with pytest.raises(sim.KernelError) as caught:
+        sim.launch(unfinished, 1, [a])
+    kept = caught.value.with_traceback(None)  # this function's own frame
+    del unfinished, a, caught
+    gc.collect()
+    assert kept.__context__ is None and [at() for at in alive] == [None, None]
 
 
 def test_frames_of_the_user_in_between_stay():
