@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -164,6 +165,8 @@ def flatten_argument(kind: Type, value: Argument, where: str) -> list[Any]:
                 raise TypeError  # NumPy would make a NaN of None, and read the text
             if isinstance(value, kind.np.type):
                 return [value]
+            if kind.is_int:  # of Python, since NumPy's would wrap
+                return [kind.np.type(operator.index(value))]
             with np.errstate(over="ignore"):
                 made = kind.np.type(value)
             if kind.is_float and np.isinf(made) and not np.isinf(value):
@@ -173,14 +176,23 @@ def flatten_argument(kind: Type, value: Argument, where: str) -> list[Any]:
             raise LaunchError(f"{where} is {value!r}; expected {kind}") from None
     if isinstance(kind, Homogeneous):
         data = value.data if isinstance(value, Composite) else np.asarray(value)
-        if data.size != len(kind.leaves) or data.dtype == object:
-            if data.ndim == 0 and data.dtype.kind in "biuf":
+        if data.dtype.kind not in "biuf":
+            raise LaunchError(f"{where} is {value!r}; expected {kind}")
+        if data.size != len(kind.leaves):
+            if data.ndim == 0:
                 raise LaunchError(
                     f"{where} is a single value, {value!r}; expected {kind}: to fill it write"
                     f" {kind.__name__}({value!r})"
                 )
             raise LaunchError(f"{where} has {data.size} components; expected {kind}")
-        return [kind.dtype.np.type(x) for x in data.ravel()]
+        if data.dtype == kind.dtype.np:
+            return list(data.ravel())
+        with np.errstate(over="ignore", invalid="ignore"):
+            made = data.astype(kind.dtype.np)
+        # As of numbers: none is cut, wraps around or gets lost beyond the largest.
+        if not np.array_equal(made, data) if kind.dtype.is_int else (np.isinf(made) & ~np.isinf(data)).any():
+            raise LaunchError(f"{where} is {value!r}; expected {kind}")
+        return list(made.ravel())
     assert isinstance(kind, (Struct, StructOfReferences))
     flat: list[Any] = []
     for key, field_type in kind.fields.items():

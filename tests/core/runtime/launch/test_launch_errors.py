@@ -43,6 +43,11 @@ def with_struct(m: Material, y: sim.array[float]):
 
 
 @sim.kernel
+def with_place(v: sim.vec3i, y: sim.array[int]):
+    y[0] = v[0]
+
+
+@sim.kernel
 def with_vector(v: sim.vec3, y: sim.array[float]):
     y[sim.tid()] = v.x
 
@@ -105,6 +110,7 @@ ROWS = [
     (grid, (1, (1 << 31) + 1), lambda: [sim.zeros((4, 4))],
      "dim=(1, 2147483649): kernel 'grid' asks for tid() in dimension 1, whose extent 2147483649 is more than 2^31"),
     (small, 1, lambda: [200, 1, True, ints()], "inputs[0] ('n') of kernel 'small' is 200; expected int8"),
+    (small, 1, lambda: [np.int64(200), 1, True, ints()], "inputs[0] ('n') of kernel 'small' is np.int64(200)"),
     (small, 1, lambda: [1, -1, True, ints()], "inputs[1] ('m') of kernel 'small' is -1; expected uint16"),
     (small, 1, lambda: [1.5, 1, True, ints()], "inputs[0] ('n') of kernel 'small' is 1.5; expected int8"),
     (with_struct, 1, lambda: [3.0, one()],
@@ -114,7 +120,13 @@ ROWS = [
      "field 'rest' of inputs[0] ('m') of kernel 'with_struct' is a ndarray; expected array"),
     (with_vector, 1, lambda: [(1.0, 2.0), one()],
      "inputs[0] ('v') of kernel 'with_vector' has 2 components; expected vec3<float32>"),
-    (with_vector, 1, lambda: ["abc", one()], "expected vec3<float32>"),
+    (with_vector, 1, lambda: ["abc", one()], "'with_vector' is 'abc'; expected vec3<float32>"),
+    (with_vector, 1, lambda: [None, one()], "'with_vector' is None; expected vec3<float32>"),
+    (with_vector, 1, lambda: [("a", "b", "c"), one()], "is ('a', 'b', 'c'); expected vec3<float32>"),
+    (with_vector, 1, lambda: [(1e39, 0.0, 0.0), one()], "is (1e+39, 0.0, 0.0); expected vec3<float32>"),
+    (with_place, 1, lambda: [(1.5, 2.0, 3.0), ints()], "is (1.5, 2.0, 3.0); expected vec3<int32>"),
+    (with_place, 1, lambda: [sim.vec3(1.5, 2.0, 3.0), ints()], "is vec3f([1.5, 2.0, 3.0]); expected vec3<int32>"),
+    (with_place, 1, lambda: [(1 << 40, 2, 3), ints()], "is (1099511627776, 2, 3); expected vec3<int32>"),
     (with_vector, 1, lambda: [1.5, one()],
      "'v') of kernel 'with_vector' is a single value, 1.5; expected vec3<float32>: to fill it write vec3f(1.5)"),
     (with_struct, 1, lambda: [None, one()],

@@ -1,4 +1,4 @@
-"""Atomics on numbers narrower than 32 bits, which Warp refuses: the value, the neighbours in the same word, gradients."""
+"""Atomics on numbers narrower than 32 bits, which Warp refuses: the value, neighbours in the same word, gradients."""
 
 from __future__ import annotations
 
