@@ -103,5 +103,10 @@ def test_fields_begin_typed_and_take_what_fits():
     for single in (1.5, 2, sim.float32(1)):
         with pytest.raises(TypeError, match="Struct field 'v' expects vec3f but got a single value"):
             s.v = single
+    for name, value, kind in (("n", 1.5, "uint8"), ("n", np.float32(2), "uint8"), ("w", "2", "float64")):
+        with pytest.raises(TypeError, match=f"Struct field '{name}' expects {kind}, got "):
+            setattr(s, name, value)
+    s.n, s.w = 3, 2
+    assert s.n == 3 and s.w == 2
     s.v = None
     assert s.v == sim.vec3()

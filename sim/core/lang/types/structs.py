@@ -141,6 +141,8 @@ class HostStruct:
         if name not in kind.fields:
             raise UnknownAttribute(f"struct {kind.name} has no field '{name}'; it has {', '.join(kind.fields)}")
         field = kind.fields[name]
+        if isinstance(field, Scalar) and isinstance(value, (str, float, np.floating)[: 3 if field.is_int else 1]):
+            raise TypeError(f"Struct field '{name}' expects {field}, got {value!r}")
         in_memory = isinstance(getattr(value, "dtype", None), Type)  # an array of one element: see references.py
         if isinstance(field, Homogeneous) and not isinstance(value, Composite) and not in_memory:
             value = field() if value is None else field(*np.ravel(_of_components(value, name, field)))
