@@ -73,7 +73,7 @@ def trace_call(
             made = apply(
                 t, target, tuple(given[k] for k in range(len(args))), {key: given[key] for key in kwargs}, node
             )
-            value, kind = (None, None) if made is None else result_of(t, _OUTSIDE, made)
+            value, kind = (None, None) if made is None else result_of(t, target.name, made)
         except KernelError as problem:
             inside = problem.span is not None and problem.span.file != _OUTSIDE.source.file
             raise type(problem)(problem.what, problem.span if inside else None, problem.hint) from None

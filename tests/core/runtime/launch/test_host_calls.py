@@ -38,7 +38,14 @@ def test_arrays_are_written_where_they_are():
     assert a.list() == [0.0, 7.0, 4.0, 0.0]
 
 
+@sim.func
+def row(a: sim.array2d[float], i: int):
+    return a[i]
+
+
 def test_indices_and_types_are_checked():
+    with pytest.raises(sim.KernelError, match=r"`row` returns array\[float32\]"):
+        row(sim.zeros((2, 2)), 1)
     with pytest.raises(IndexError, match="at 7, outside of 0 .. 2"):
         doubled(sim.zeros(3), 7)
     with pytest.raises(sim.KernelError, match=r"expected array\[float32\], got array\[int32\]"):

@@ -225,9 +225,18 @@ def test_a_module_of_its_own_is_shared_by_equal_definitions():
 
         return times
 
+    def chosen(values):
+        @sim.kernel(module="unique")
+        def first(a: sim.array[float]):
+            a[0] = float(values[0])
+
+        return first
+
     a = sim.array([1.0], dtype=float)
     kept = around(2.0)
     assert around(2.0) is kept is not around(2)
+    assert chosen((1, (2.0, "a"))) is chosen((1, (2.0, "a"))) is not chosen((1, (2, "a")))
+    assert chosen([1, 2]) is not chosen([1, 2])  # which may change, each for itself
     assert kept.module.name != around(3.0).module.name
     sim.launch(around(3.0), 1, inputs=[a])
     assert a.list() == [3.0]

@@ -164,25 +164,25 @@ def trace_effects(syntax: Syntax, function: Function, arg_types: Arguments, real
     with t.b:
         frame.env.update(bind_arguments(t, function, args, {}, function.source.node))
         result = run_body(t, frame)
-        value, ty = ((), None) if result is None else result_of(t, function, result)
+        value, ty = ((), None) if result is None else result_of(t, function.name, result)
     out = t.finish(function.name, function.source.span(function.source.node), flatten(value))
     out.attrs["result"] = ty
     return out
 
 
-def result_of(t: Context, function: Function, result: TracedValue) -> tuple[TracedValue, TracedValue]:
+def result_of(t: Context, name: str, result: TracedValue) -> tuple[TracedValue, TracedValue]:
     """The result with weak numbers made values, and its type or tuple of types."""
     if result is None:
-        raise t.error(None, f"`{function.name}` returns nothing", "add a `return`")
+        raise t.error(None, f"`{name}` returns nothing", "add a `return`")
     if isinstance(result, tuple):
-        both = [result_of(t, function, r) for r in result]
+        both = [result_of(t, name, r) for r in result]
         return tuple(v for v, _ in both), tuple(k for _, k in both)
     if is_number(result):
         result = t.as_value(result)
     ty = type_of(result)
     if not isinstance(ty, (Scalar, CompositeType)):
         raise t.error(
-            None, f"`{function.name}` returns {describe(result)}", "return numbers, vectors, matrices or structs"
+            None, f"`{name}` returns {describe(result)}", "return numbers, vectors, matrices or structs"
         )
     return result, ty
 
