@@ -203,6 +203,7 @@ class Kernel:
 
     func: the Python function.  key: its name among the kernels of `module`; by default made of the qualified name.
     options: its own ("enable_backward", "launch_bounds", ...), which count before those of its module.
+    code_transformers: of `ast`; change the syntax tree of the function, one after the other, before it is traced.
     annotations: types of the parameters, where they are not those of the function.
     """
 
@@ -212,12 +213,13 @@ class Kernel:
         key: str | None = None,
         module: Module | None = None,
         options: Mapping[str, Any] | None = None,
+        code_transformers: Sequence[ast.NodeTransformer] | None = None,
         *,
         annotations: dict[str, Any] | None = None,
         real: Scalar = float32,
     ) -> None:
         self.func = self.__wrapped__ = func
-        self.function = Function(func, key, annotations)
+        self.function = Function(func, key, annotations, code_transformers or ())
         self.name = self.__name__ = self.function.name
         self.__qualname__, self.__doc__, self.__module__ = func.__qualname__, func.__doc__, func.__module__
         self.key = key or key_of(func)
@@ -282,7 +284,7 @@ class Kernel:
         signature = ", ".join(map(str, kinds.values()))
         if signature not in self._overloads:
             made = copy.copy(self)  # shares what has been traced: one specialisation for one choice of types
-            made.function = Function(self.func, self.function.name, kinds)
+            made.function = Function(self.func, self.function.name, kinds, self.function.transformers)
             made.function.statics = self.function.statics
             made.generic_parent, made._overloads, made._of_dims, made.bindings = self, {}, {}, {}
             made._may_be_negative = None
