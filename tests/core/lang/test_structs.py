@@ -89,6 +89,14 @@ def test_the_dtype_of_its_arrays():
     assert Inner.numpy_dtype() == sim.zeros(1, dtype=Inner).numpy().dtype
 
 
+def test_a_module_of_its_own_may_be_asked_for():
+    @sim.struct(module="unique")
+    class Sample:
+        n: sim.uint8
+
+    assert Sample(3).n == 3 and Sample.fields["n"] is sim.uint8
+
+
 def test_fields_begin_typed_and_take_what_fits():
     @sim.struct
     class Sample:

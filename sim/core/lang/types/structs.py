@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import sys
+import typing
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -224,12 +226,23 @@ def place_of(value: Any, field: ArrayType) -> tuple[Any, ...]:
     return value.data.ptr or 0, value.data.shape, value.data.strides, np.array(indices, np.uint64), value.shape
 
 
-def struct(cls: type) -> Struct | RefusedStruct:
-    """`@struct class Particle: x: sim.vec3; mass: float`: a struct type from the annotations of a class."""
+@typing.overload
+def struct(cls: type) -> Struct | RefusedStruct: ...
+@typing.overload
+def struct(cls: None = None, *, module: Any = None) -> Callable[[type], Struct | RefusedStruct]: ...
+def struct(cls: type | None = None, *, module: Any = None) -> Any:
+    """`@struct class Particle: x: sim.vec3; mass: float`: a struct type from the annotations of a class.
+
+    `module` is accepted as in Warp: a struct is compiled with the kernels that use it.
+    """
+    return _struct if cls is None else _struct(cls, 2)
+
+
+def _struct(cls: type, depth: int = 1) -> Struct | RefusedStruct:
     fields: dict[str, Type] = {}
     for key, spec in cls.__dict__.get("__annotations__", {}).items():
         if isinstance(spec, str):  # postponed: what Python would evaluate, where the class is defined
-            frame = sys._getframe(1)
+            frame = sys._getframe(depth)
             spec = eval(spec, {**frame.f_globals, **frame.f_locals})  # noqa: S307
         if isinstance(spec, RefusedName):
             return RefusedStruct(f"struct {cls.__name__}", f"its field '{key}' is {spec!r}")
