@@ -14,6 +14,7 @@ from sim.core.lang.errors import KernelError, entry_point
 from sim.core.lang.frontend.source import (
     FunctionSource,
     KernelParameter,
+    Position,
     Scope,
     annotation_span,
     caller_locals,
@@ -86,7 +87,7 @@ class Function:
         self._annotations = annotations
         self._parameters: dict[Scalar, list[KernelParameter]] = {}
         self._results: dict[Scalar, Any] = {}
-        self.statics: Mapping[tuple[int, int], Any] = {}  # values of `static(...)` by line and column
+        self.statics: Mapping[Position, Any] = {}  # values of `static(...)` by where it stands
         if not own_module(self.__module__):
             remember_lines(python)
             if not self.transformers:  # which may put a `static(...)` into several places

@@ -222,13 +222,22 @@ class Scope:
         return out
 
 
-def values_of_static(source: FunctionSource, scope: Scope, code: CodeType) -> dict[tuple[int, int], Any]:
-    """What each outermost `static(...)` of a function is now, where it is defined, by line and column.
+Position = tuple[int, int, int | None, int | None]
+"""Line and column of the beginning and the end of an expression: `f` and `f(1)` begin in one place."""
+
+
+def position(node: ast.expr) -> Position:
+    """Where an expression stands in its source."""
+    return node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
+
+
+def values_of_static(source: FunctionSource, scope: Scope, code: CodeType) -> dict[Position, Any]:
+    """What each outermost `static(...)` of a function is now, where it is defined, by where it stands.
 
     Left out, to be evaluated while tracing: what names a variable of the function, and what fails.
     """
     local = {*code.co_varnames, *code.co_cellvars}
-    values: dict[tuple[int, int], Any] = {}
+    values: dict[Position, Any] = {}
     space: dict[str, Any] | None = None
     left: list[ast.AST] = list(source.node.body)
     while left:
@@ -239,7 +248,7 @@ def values_of_static(source: FunctionSource, scope: Scope, code: CodeType) -> di
             space = space if space is not None else scope.namespace()
             with contextlib.suppress(Exception):
                 expression = compile(ast.Expression(node.args[0]), source.file, "eval")
-                values[node.lineno, node.col_offset] = eval(expression, space)  # noqa: S307 the user's own expression
+                values[position(node)] = eval(expression, space)  # noqa: S307 the user's own expression
     return values
 
 

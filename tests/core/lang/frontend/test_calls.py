@@ -288,6 +288,20 @@ def test_static_is_what_it_was_where_the_kernel_is_defined():
     assert y.numpy()[0] == 7
 
 
+def test_what_static_gives_may_be_called_or_indexed_at_once():
+    double, pair = sim.func(twice_of), (3.0, 5.0)
+
+    @sim.func
+    def both(x: float):
+        return sim.static(double)(x) + sim.static(pair)[1]
+
+    assert both(4.0) == 13.0
+
+
+def twice_of(x: float):
+    return 2.0 * x
+
+
 def test_static_outside_of_a_kernel_is_its_argument():
     assert sim.static(3 + 4) == 7
 
