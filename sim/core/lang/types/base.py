@@ -433,7 +433,7 @@ def as_type(spec: Any) -> Type:
         return described
     try:
         return from_numpy(np.dtype(spec))
-    except TypeError:
+    except (TypeError, ValueError):  # NumPy finds a dtype in an array, and no type in that
         raise TypeError(
             f"{spec!r} is not a type of the kernel language; use sim.float32, sim.vec3, sim.array[...], ..."
         ) from None

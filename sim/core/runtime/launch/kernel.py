@@ -30,7 +30,7 @@ from sim.core.lang.ir.store_forwarding import assume_disjoint, settle_updates
 from sim.core.lang.ir.verifier import verify
 from sim.core.lang.memoize import compiling
 from sim.core.lang.references import Reference, StructOfReferences
-from sim.core.lang.types import ArrayType, Scalar, Struct, Type, float32, uint64
+from sim.core.lang.types import ArrayType, Scalar, Struct, Type, array_type, float32, is_array, uint64
 from sim.core.runtime.compiled.argument_packing import FlatArguments, LaunchError, layout_flags_of
 from sim.core.runtime.compiled.compiled import Compiled
 from sim.core.runtime.compiled.identity import digest_of_values, identity, values_now
@@ -274,7 +274,8 @@ class Kernel:
         if len(arg_types) != len(parameters):
             raise KernelError(f"kernel '{self.name}' takes {len(parameters)} arguments, got {len(arg_types)} types")
         kinds = {}
-        for p, spec in zip(parameters, arg_types, strict=True):
+        for p, given in zip(parameters, arg_types, strict=True):
+            spec = given if isinstance(given, Type) or not is_array(given) else array_type(given.dtype, given.ndim)
             kinds[p.name] = annotated_type(spec, self.real)
             if not _instance_of(kinds[p.name], p.type):
                 raise KernelError(

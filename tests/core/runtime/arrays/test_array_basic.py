@@ -82,6 +82,8 @@ def test_elements_that_are_no_type_are_refused_where_they_are_used():
 
     with pytest.raises(sim.KernelError, match="the annotation of `x` in `k`.*is not a type of the kernel language"):
         sim.launch(k, 1, [sim.zeros(1)])
+    with pytest.raises(TypeError, match="is not a type of the kernel language"):
+        sim.zeros(2, dtype=sim.zeros(1))
 
 
 def test_dimension_classes_check():

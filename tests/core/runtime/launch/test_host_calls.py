@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import sim
@@ -43,9 +44,33 @@ def row(a: sim.array2d[float], i: int):
     return a[i]
 
 
+@sim.func
+def part(a: sim.array2d[Any], k: int, begin: int, end: int):
+    return a[k, begin:end][::-1]
+
+
+@sim.func
+def same(a: Any):
+    return a
+
+
+@sim.func
+def two(a: sim.array[float]):
+    return a, 1.0
+
+
+def test_arrays_that_a_function_is_given_may_be_returned():
+    a = sim.array(np.arange(12.0).reshape(3, 4), dtype=float)
+    line = row(a, -1)
+    assert line.list() == [8.0, 9.0, 10.0, 11.0]
+    line.fill_(1.0)
+    assert a[2].list() == [1.0] * 4 and part(a, 1, 0, 4).list() == [7.0, 6.0, 5.0, 4.0]
+    assert part(a, 1, 1, 2).list() == [5.0] and part(a, 0, 2, 2).shape == (0,) and same(a) is a
+    with pytest.raises(sim.KernelError, match="`two` returns array"):
+        two(line)
+
+
 def test_indices_and_types_are_checked():
-    with pytest.raises(sim.KernelError, match=r"`row` returns array\[float32\]"):
-        row(sim.zeros((2, 2)), 1)
     with pytest.raises(IndexError, match="at 7, outside of 0 .. 2"):
         doubled(sim.zeros(3), 7)
     with pytest.raises(sim.KernelError, match=r"expected array\[float32\], got array\[int32\]"):

@@ -60,6 +60,7 @@ def gradient(kernel) -> float:
 def test_an_overload_converts_what_it_is_launched_with():
     made = sim.overload(fill, [sim.array[sim.float64], sim.float64])
     assert sim.overload(fill, {"a": sim.array[sim.float64], "value": sim.float64}) is made
+    assert sim.overload(fill, [sim.zeros(3, dtype=sim.float64), sim.float64]) is made  # of an array: its type
     assert made.generic_parent is fill and not made.is_generic and fill.is_generic
     a = sim.zeros(2, dtype=sim.float64)
     sim.launch(made, 2, inputs=[a, 0.1])
