@@ -50,7 +50,7 @@ def argument_type(kernel: Kernel, position: int, value: Argument, label: str) ->
         if wanted.ndim != value.ndim:
             raise LaunchError(f"{where} has {value.ndim} dimensions; expected {wanted.ndim} ({wanted})")
         if wanted.dtype is not Any and wanted.dtype is not value.dtype:
-            raise LaunchError(f"{where} has elements of type {value.dtype}; expected {wanted.dtype}")
+            raise LaunchError(f"{where} has dtype {value.dtype}; expected {wanted.dtype}")
         return have
     if isinstance(wanted, ArrayType):
         if value is None:
