@@ -408,6 +408,7 @@ def test_streams_of_the_cpu_do_nothing():
         stream.wait_stream(sim.get_stream("cpu"))
         stream.record_event(end)
     assert sim.get_event_elapsed_time(begin, end) >= 0
+    assert stream.is_complete and end.is_complete
 
 
 def test_dlpack_between_libraries_on_a_gpu(gpu, monkeypatch):
