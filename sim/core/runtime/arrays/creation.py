@@ -221,7 +221,7 @@ def _run(view: AnyArray, start: int, number: int) -> AnyArray:
 
 
 def from_numpy(
-    data: np.ndarray,
+    arr: np.ndarray,
     dtype: DType = None,
     shape: ShapeLike | None = None,
     device: DeviceLike = None,
@@ -231,7 +231,7 @@ def from_numpy(
 ) -> array:
     """An array of NumPy data; `copy=False` shares the memory."""
     made: array = array(
-        data, dtype=dtype, shape=shape, device=device, requires_grad=requires_grad, retain_grad=retain_grad, copy=copy
+        arr, dtype=dtype, shape=shape, device=device, requires_grad=requires_grad, retain_grad=retain_grad, copy=copy
     )
     return made
 

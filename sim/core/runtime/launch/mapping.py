@@ -38,7 +38,7 @@ _functions: dict[Any, Function] = {}
 
 @entry_point
 def map(  # noqa: A001  Warp's name
-    function: Function | Builtin | Callable[..., Any],
+    func: Function | Builtin | Callable[..., Any],
     *inputs: Any,
     out: array | Sequence[array] | None = None,
     return_kernel: bool = False,
@@ -61,7 +61,7 @@ def map(  # noqa: A001  Warp's name
     if not arrays:
         raise ValueError("map needs at least one array among its inputs")
     shape = _broadcast([a.shape for a in arrays])
-    called = _as_function(function)
+    called = _as_function(func)
     kinds = [_element_type(x) for x in inputs]
     python = None if isinstance(called, Builtin) else called.python
     if python is not None and len(inputs) > python.__code__.co_argcount:
