@@ -79,9 +79,13 @@ def _leaves(value: Any, kind: Type) -> list[Any]:
 def _part(of: array, parts: tuple[bool, ...], numbers: list[int]) -> array:
     """A view of an array as a call has computed it."""
     keys: list[int | slice] = []
-    for ranged in parts:
+    for k, ranged in enumerate(parts):
         start = int(numbers.pop(0))
         if not ranged:
+            if start < 0:  # behind the front, after the length has been added
+                raise IndexError(
+                    f"index {start - of.shape[k]} is out of range for dimension {k} of length {of.shape[k]}"
+                )
             keys.append(start)
             continue
         step, extent = int(numbers.pop(0)), int(numbers.pop(0))

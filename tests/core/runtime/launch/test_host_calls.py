@@ -66,6 +66,9 @@ def test_arrays_that_a_function_is_given_may_be_returned():
     line.fill_(1.0)
     assert a[2].list() == [1.0] * 4 and part(a, 1, 0, 4).list() == [7.0, 6.0, 5.0, 4.0]
     assert part(a, 1, 1, 2).list() == [5.0] and part(a, 0, 2, 2).shape == (0,) and same(a) is a
+    for k in (3, -4):
+        with pytest.raises(IndexError, match=f"index {k} is out of range for dimension 0 of length 3"):
+            row(a, k)
     with pytest.raises(sim.KernelError, match="`two` returns array"):
         two(line)
 
