@@ -185,6 +185,8 @@ def flatten_argument(kind: Type, value: Argument, where: str) -> list[Any]:
                     f" {kind.__name__}({value!r})"
                 )
             raise LaunchError(f"{where} has {data.size} components; expected {kind}")
+        if data.shape != kind.shape and _extents(data.shape) not in (_extents((data.size,)), _extents(kind.shape)):
+            raise LaunchError(f"{where} has shape {data.shape}; expected {kind}")
         if data.dtype == kind.dtype.np:
             return list(data.ravel())
         with np.errstate(over="ignore", invalid="ignore"):
@@ -199,6 +201,11 @@ def flatten_argument(kind: Type, value: Argument, where: str) -> list[Any]:
         part = getattr(value, key)
         flat += flatten_argument(field_type, part, f"field '{key}' of {where}")
     return flat
+
+
+def _extents(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape without what has no extent: of a row, a column or the numbers of a matrix in order the number."""
+    return tuple(n for n in shape if n > 1)
 
 
 def _check_field(wanted: ArrayType, value: Argument, where: str) -> None:

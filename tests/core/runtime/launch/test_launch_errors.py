@@ -43,6 +43,11 @@ def with_struct(m: Material, y: sim.array[float]):
 
 
 @sim.kernel
+def with_blocks(m: sim.types.matrix((2, 3), float), q: sim.quat, y: sim.array[float]):
+    y[0] = m[1, 2] + q[3]
+
+
+@sim.kernel
 def with_place(v: sim.vec3i, y: sim.array[int]):
     y[0] = v[0]
 
@@ -124,6 +129,9 @@ ROWS = [
     (with_vector, 1, lambda: [None, one()], "'with_vector' is None; expected vec3<float32>"),
     (with_vector, 1, lambda: [("a", "b", "c"), one()], "is ('a', 'b', 'c'); expected vec3<float32>"),
     (with_vector, 1, lambda: [(1e39, 0.0, 0.0), one()], "is (1e+39, 0.0, 0.0); expected vec3<float32>"),
+    (with_blocks, 1, lambda: [np.ones((3, 2)), sim.quat(), one()],
+     "inputs[0] ('m') of kernel 'with_blocks' has shape (3, 2); expected mat23<float32>"),
+    (with_blocks, 1, lambda: [np.ones((2, 3)), sim.mat22(), one()], "('q') of kernel 'with_blocks' has shape (2, 2)"),
     (with_place, 1, lambda: [(1.5, 2.0, 3.0), ints()], "is (1.5, 2.0, 3.0); expected vec3<int32>"),
     (with_place, 1, lambda: [sim.vec3(1.5, 2.0, 3.0), ints()], "is vec3f([1.5, 2.0, 3.0]); expected vec3<int32>"),
     (with_place, 1, lambda: [(1 << 40, 2, 3), ints()], "is (1099511627776, 2, 3); expected vec3<int32>"),
@@ -299,3 +307,10 @@ def test_a_recorded_adjoint_never_runs_with_gradient_arrays_of_another_shape():
         match="'x' needs a gradient array of its shape, there is none; make the array with requires_grad=True",
     ):
         own.launch()
+
+
+def test_the_numbers_of_a_matrix_may_come_in_order_or_in_rows():
+    y = sim.zeros(1)
+    for m in (np.arange(6.0), np.arange(6.0).reshape(2, 3), [[0, 1, 2], [3, 4, 5]], np.arange(6.0).reshape(1, 6)):
+        sim.launch(with_blocks, 1, [m, np.array([[1.0], [2.0], [3.0], [4.0]]), y])
+        assert y.numpy()[0] == 9.0
