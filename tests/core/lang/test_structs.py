@@ -118,3 +118,15 @@ def test_fields_begin_typed_and_take_what_fits():
     assert s.n == 3 and s.w == 2
     s.v = None
     assert s.v == sim.vec3()
+
+
+def test_a_matrix_is_not_taken_for_its_transpose():
+    @sim.struct
+    class Sample:
+        m: sim.types.matrix((2, 3), float)
+
+    s = Sample()
+    with pytest.raises(TypeError, match=r"expects mat23<float32>, got numbers of shape \(3, 2\)"):
+        s.m = np.ones((3, 2))
+    s.m = np.arange(6.0)
+    assert s.m[1] == (3.0, 4.0, 5.0)

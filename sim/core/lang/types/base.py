@@ -89,6 +89,8 @@ class Scalar(Type):
         if self.is_int:
             half = 1 << self.bits - 1 if self.kind == "i" else 0
             return HostInteger(self, (int(value) + half) % (1 << self.bits) - half)
+        if value is None:  # of which NumPy makes a NaN
+            raise TypeError(f"{self}(None): expected a number")
         with np.errstate(over="ignore"):
             return HostNumber(self, self.np.type(value).item())
 
@@ -145,6 +147,12 @@ class Homogeneous(CompositeType):
         return Composite(self, self._components(values) if values else np.zeros(self.shape, self.dtype.np))
 
     def _components(self, values: tuple[Any, ...]) -> np.ndarray:
+        if (
+            len(values) == 1 and not isinstance(values[0], (int, float)) and np.ndim(values[0]) > 1
+        ):  # not a matrix for its transpose, or for a quaternion
+            shape = np.squeeze(values[0]).shape
+            if math.prod(shape) == len(self.leaves) and shape not in (self.shape, (len(self.leaves),)):
+                raise ValueMismatch(f"{self}: got numbers of shape {shape}, expected {self.shape}")
         flat = np.concatenate([components(v, self.dtype.np, self.name) for v in values])
         if len(flat) == 1 and not isinstance(self, Quaternion):
             flat = flat.repeat(len(self.leaves))

@@ -175,6 +175,8 @@ def _of_components(value: Any, name: str, field: Homogeneous) -> np.ndarray:
             f"Struct field '{name}' expects {field.__name__} but got a single value, {value!r}; to fill it write"
             f" {field.__name__}({value})"
         )
+    if given.size == len(field.leaves) and given.ndim > 1 and given.squeeze().shape not in (field.shape, (given.size,)):
+        raise TypeError(f"Struct field '{name}' expects {field.__name__}, got numbers of shape {given.shape}")
     return given
 
 

@@ -45,7 +45,8 @@ def components(value: Any, dtype: np.dtype, what: str) -> np.ndarray:
     with np.errstate(all="ignore"):
         if dtype.kind not in "iu":
             return given.astype(dtype)
-        if given.dtype.kind == "f" and not isinstance(value, Composite) and np.any(given != np.trunc(given)):
+        whole = np.isfinite(given) & (given == np.trunc(given)) if given.dtype.kind == "f" else None
+        if whole is not None and not isinstance(value, Composite) and not np.all(whole):
             raise ValueMismatch(f"a component of {what} is a whole number, got {value!r}")
         if given.dtype.kind == "f":
             given = np.trunc(given).astype(np.int64)
