@@ -1,6 +1,8 @@
 """`import sim` and `import sim.core`, and modules under the names that Warp's have."""
 
 import importlib
+import inspect
+import operator
 
 import pytest
 
@@ -57,3 +59,34 @@ def test_internals_of_warp_can_be_imported_and_are_refused_where_they_are_used()
             name()
         with pytest.raises(NotSupportedError, match="internal to Warp"):
             name.anything  # noqa: B018
+
+
+# Warp's functions that arrays, launches and devices are made of, with their arguments in Warp's order (1.19)
+ARGUMENTS = {
+    "launch": "kernel dim inputs outputs adj_inputs adj_outputs device stream adjoint record_tape record_cmd max_blocks"
+    " block_dim",
+    "copy": "dest src dest_offset src_offset count stream",
+    "clone": "src device requires_grad pinned retain_grad",
+    "zeros": "shape dtype device requires_grad pinned retain_grad",
+    "full": "shape value dtype device requires_grad pinned retain_grad",
+    "zeros_like": "src device requires_grad pinned retain_grad",
+    "full_like": "src value device requires_grad pinned retain_grad",
+    "from_numpy": "arr dtype shape device requires_grad retain_grad",
+    "from_torch": "t dtype requires_grad grad",
+    "map": "func inputs out return_kernel block_dim device",
+    "capture_if": "condition on_true on_false stream",
+    "capture_while": "condition while_body stream",
+    "get_device": "ident",
+    "set_device": "ident",
+    "array.to": "self device requires_grad",
+    "optim.Adam.step": "self grad",
+    "Launch.launch": "self stream",
+    "overload": "kernel arg_types",
+    "load_module": "module device recursive block_dim max_workers",
+}
+
+
+@pytest.mark.parametrize("name", ARGUMENTS)
+def test_arguments_have_warps_names_and_order(name):
+    wanted = ARGUMENTS[name].split()
+    assert list(inspect.signature(operator.attrgetter(name)(sim)).parameters)[: len(wanted)] == wanted

@@ -83,6 +83,7 @@ _PACKAGE = str(Path(__file__).parents[2]) + os.sep
 def hide_internals(problem: BaseException) -> None:
     """Takes the frames of this package out of an error's traceback: it ends at the user's call.
 
+    With them goes all that they hold: an error that is kept, as a notebook does, keeps no kernels and arrays alive.
     Not with SIM_FULL_TRACEBACKS=1.
     For `except SimError as problem: hide_internals(problem); raise`, which leaves out the present frame too.
     """
@@ -96,6 +97,8 @@ def hide_internals(problem: BaseException) -> None:
     for entry in reversed(kept):
         at = TracebackType(at, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
     problem.__traceback__ = at
+    if problem.__suppress_context__:  # what `raise ... from None` does not show
+        problem.__context__ = None
 
 
 def depth_of_user() -> int:

@@ -31,7 +31,7 @@ class IndexedArrayType(ArrayType):
 
     indexed = True
 
-    def __init__(self, dtype: Type | None, ndim: int) -> None:
+    def __init__(self, dtype: Any, ndim: int) -> None:
         super().__init__(dtype, ndim)
         self.name = f"indexed{self.name}"
 
@@ -100,6 +100,8 @@ class ref:  # noqa: N801 as Warp spells it
     def dtype(self) -> Type:
         """The type of what is referred to."""
         return as_type(self.value)
+
+    value_type = dtype
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ref) and other.dtype is self.dtype

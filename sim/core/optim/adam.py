@@ -59,15 +59,15 @@ class _Rule:
             for average in averages:
                 average[...] = 0
 
-    def step(self, grads: Sequence[ParameterArray]) -> None:
-        """One update.  grads: one array per parameter, of its shape (a `sim` array such as `param.grad`, or NumPy)."""
+    def step(self, grad: Sequence[ParameterArray]) -> None:
+        """One update.  grad: one array per parameter, of its shape (a `sim` array such as `param.grad`, or NumPy)."""
         if capturing() is not None:
             what = (
                 f"{type(self).__name__}.step inside of a capture: it computes on the host, and a replay would write the"
                 " same numbers again"
             )
             raise RuntimeError(f"{what}; step outside of the graph")
-        checked = self._gradients(grads)
+        checked = self._gradients(grad)
         self.t += 1
         for i, (param, gradient) in enumerate(zip(self.params, checked, strict=True)):
             values = self._working(param)

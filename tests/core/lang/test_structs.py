@@ -89,6 +89,14 @@ def test_the_dtype_of_its_arrays():
     assert Inner.numpy_dtype() == sim.zeros(1, dtype=Inner).numpy().dtype
 
 
+def test_a_module_of_its_own_may_be_asked_for():
+    @sim.struct(module="unique")
+    class Sample:
+        n: sim.uint8
+
+    assert Sample(3).n == 3 and Sample.fields["n"] is sim.uint8
+
+
 def test_fields_begin_typed_and_take_what_fits():
     @sim.struct
     class Sample:
@@ -103,5 +111,22 @@ def test_fields_begin_typed_and_take_what_fits():
     for single in (1.5, 2, sim.float32(1)):
         with pytest.raises(TypeError, match="Struct field 'v' expects vec3f but got a single value"):
             s.v = single
+    for name, value, kind in (("n", 1.5, "uint8"), ("n", np.float32(2), "uint8"), ("w", "2", "float64")):
+        with pytest.raises(TypeError, match=f"Struct field '{name}' expects {kind}, got "):
+            setattr(s, name, value)
+    s.n, s.w = 3, 2
+    assert s.n == 3 and s.w == 2
     s.v = None
     assert s.v == sim.vec3()
+
+
+def test_a_matrix_is_not_taken_for_its_transpose():
+    @sim.struct
+    class Sample:
+        m: sim.types.matrix((2, 3), float)
+
+    s = Sample()
+    with pytest.raises(TypeError, match=r"expects mat23<float32>, got numbers of shape \(3, 2\)"):
+        s.m = np.ones((3, 2))
+    s.m = np.arange(6.0)
+    assert s.m[1] == (3.0, 4.0, 5.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from sim.core.backends.base import OUT_OF_BOUNDS, leaf_offsets
 from sim.core.backends.cuda.body import CudaBody
@@ -45,7 +46,7 @@ class CudaAccesses(CudaBody):
 
     def stride(self, array: Value, axis: int) -> str:
         kind = array.type
-        assert isinstance(kind, ArrayType) and kind.dtype is not None
+        assert isinstance(kind, ArrayType) and kind.dtype is not Any
         if array in self.packed:
             if axis == kind.ndim - 1:
                 return f"{size_of(kind.dtype)}LL"

@@ -148,7 +148,7 @@ def _to_compare(func: Func, slots: list[int]) -> list[tuple[_Range, _Range]]:
 
     def where(k: int) -> _Range:
         kind = func.params[k].type
-        assert isinstance(kind, ArrayType) and kind.dtype is not None
+        assert isinstance(kind, ArrayType) and kind.dtype is not Any
         return slots[k], kind.ndim, size_of(kind.dtype)
 
     number = {p: k for k, p in enumerate(func.params)}

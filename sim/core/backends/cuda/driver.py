@@ -39,6 +39,17 @@ def _check(result: tuple) -> Any:
     return values[0] if len(values) == 1 else values
 
 
+_NOT_READY = 600
+
+
+def _ended(result: tuple) -> bool:
+    """The answer of a query: whether what it asks for has come to pass."""
+    if int(result[0]) == _NOT_READY:
+        return False
+    _check(result)
+    return True
+
+
 @functools.cache
 def find_gpus() -> tuple[int, str]:
     """(number of GPUs, why there are none).  Never raises; the answer of the first call is kept."""
@@ -257,6 +268,16 @@ class CudaDriver:
         self._enter()
         self._streams.remove(stream)
         _check(self._cu.cuStreamDestroy(stream))
+
+    def stream_ended(self, stream: Any) -> bool:
+        """Whether all that the stream has been told is done.  Waits for nothing."""
+        self._enter()
+        return _ended(self._cu.cuStreamQuery(stream))
+
+    def event_ended(self, event: Any) -> bool:
+        """Whether all that was told before the event was recorded is done.  Waits for nothing."""
+        self._enter()
+        return _ended(self._cu.cuEventQuery(event))
 
     def elapsed(self, begin: Any, end: Any) -> float:
         """Milliseconds between two recorded events; waits for the second."""

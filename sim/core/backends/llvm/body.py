@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
+from typing import Any
 
 from sim.core.backends.base import (
     ASSERT_FAILED,
@@ -401,7 +402,7 @@ class BodyEmitter(ElementaryWriter):
 def array_stride(func: Func, param: Value, name: str, axis: int) -> str:
     """The byte stride of an array parameter: a value of the range function, or a number where it is known."""
     kind = param.type
-    assert isinstance(kind, ArrayType) and kind.dtype is not None
+    assert isinstance(kind, ArrayType) and kind.dtype is not Any
     packed = any(func.params[k] is param for k in func.attrs.get("packed", ()))
     columns = next((n for k, n in func.attrs.get("narrow", {}).items() if func.params[k] is param), None)
     if packed and axis == kind.ndim - 1:

@@ -197,10 +197,6 @@ def _static(t: Context, node: ast.AST, args: list[ast.expr], kwargs: dict[str, a
     """static(expression): evaluated by Python where the function is defined, once; with constants of the kernel in it
     while compiling."""
     takes(t, node, "static", tuple(args), kwargs, 1)
-    known = t.frame.function.statics
-    place = (getattr(node, "lineno", 0), getattr(node, "col_offset", 0))
-    if place in known:
-        return _constant(t, known[place], node)
     space = t.frame.function.scope.namespace()
     for key, value in t.env.items():
         if key.startswith("$"):
@@ -221,11 +217,7 @@ def _static(t: Context, node: ast.AST, args: list[ast.expr], kwargs: dict[str, a
             f"Error evaluating static expression: {problem} ({type(problem).__name__})",
             "it sees what Python sees where the kernel is defined, and constants, not values of the run",
         ) from None
-    return _constant(t, value, node)
-
-
-def _constant(t: Context, value: object, node: ast.AST) -> TracedValue:
-    return value if isinstance(value, range) else t.static(value, "static(...)", node)
+    return t.of_static(value, node)
 
 
 @builtin("range")

@@ -291,7 +291,13 @@ def in_closure(f: Callable[..., Any]) -> tuple[str, ...]:
 
 def told_apart(values: Iterable[Any]) -> tuple[str, ...]:
     """Values as a key; an object that may change counts as itself."""
-    return tuple(repr(x) if type(x) in (bool, int, float, str) else f"object {id(x)}" for x in values)
+    return tuple(_told_apart(x) for x in values)
+
+
+def _told_apart(x: Any) -> str:
+    if type(x) is tuple:
+        return f"({', '.join(map(_told_apart, x))},)"
+    return repr(x) if type(x) in (bool, int, float, str) else f"object {id(x)}"
 
 
 def _held(cell: python_types.CellType) -> Any:

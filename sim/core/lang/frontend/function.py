@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import re
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -13,9 +14,11 @@ from sim.core.lang.errors import KernelError, entry_point
 from sim.core.lang.frontend.source import (
     FunctionSource,
     KernelParameter,
+    Position,
     Scope,
     annotation_span,
     caller_locals,
+    is_static,
     own_module,
     remember_lines,
     resolve_annotations,
@@ -57,13 +60,18 @@ class Function:
     """A function of the language.  Parameters without a type (or `Any`) take whatever they are given.
 
     `adjoint`: the function that gives its derivative in closed form (see `vjp`), or None.
+    `transformers`: change its syntax tree, one after the other, before it is traced.
     `internal`: it belongs to the library, so messages and line numbers point at whoever calls it.
     """
 
     def __init__(
-        self, python: Callable[..., Any], name: str | None = None, annotations: dict[str, Any] | None = None
+        self,
+        python: Callable[..., Any],
+        name: str | None = None,
+        annotations: dict[str, Any] | None = None,
+        transformers: Sequence[ast.NodeTransformer] = (),
     ) -> None:
-        self.python = python
+        self.python, self.transformers = python, tuple(transformers)
         self.name = self.__name__ = name or python.__name__
         self.__doc__ = python.__doc__
         self.__module__ = python.__module__
@@ -79,15 +87,16 @@ class Function:
         self._annotations = annotations
         self._parameters: dict[Scalar, list[KernelParameter]] = {}
         self._results: dict[Scalar, Any] = {}
-        self.statics: Mapping[tuple[int, int], Any] = {}  # values of `static(...)` by line and column
+        self.statics: Mapping[Position, Any] = {}  # values of `static(...)` by where it stands
         if not own_module(self.__module__):
             remember_lines(python)
-            self._evaluate_statics()
+            if not self.transformers:  # which may put a `static(...)` into several places
+                self._evaluate_statics()
 
     def _evaluate_statics(self) -> None:
         """Most functions have none, and are parsed at their first use only."""
         code = self.python.__code__
-        if "static" in code.co_names or "static" in code.co_freevars:
+        if "static" in code.co_names or any(is_static(self.scope.find(n)) for n in (*code.co_names, *code.co_freevars)):
             with contextlib.suppress(KernelError):  # said again by whoever uses it
                 self.statics = values_of_static(self.source, self.scope, code)
 
@@ -103,7 +112,10 @@ class Function:
 
     @cached_property
     def source(self) -> FunctionSource:
-        return FunctionSource(self.python)
+        found = FunctionSource(self.python)
+        for transformer in self.transformers:
+            found.node = ast.fix_missing_locations(transformer.visit(found.node))
+        return found
 
     @cached_property
     def scope(self) -> Scope:

@@ -51,7 +51,7 @@ def _place(b: Builder, x: LValue) -> tuple[Value, int]:
     for index, n in zip(x.index, array.shape, strict=True):
         index = b.emit("in_bounds", b.emit("cast", index, type=int32), n)
         at = b.emit("add", b.emit("mul", at, n), index)
-    count = len(leaves_of(array.type.dtype or int32))
+    count = len(leaves_of(array.type.dtype))
     if x.offset is None:
         return at, count
     leaf = b.emit("add", b.emit("cast", x.offset, type=int32), x.first)

@@ -124,7 +124,7 @@ def _element(b: Builder, x: LValue) -> tuple[Value, tuple[Leaf, ...]]:
         inside = index if array.constant else b.emit("in_bounds", b.emit("cast", index, type=n.type), n)
         step = b.emit("mul", b.emit("cast", inside, type=int64), stride)
         at = b.emit("add", at, b.emit("cast", step, type=uint64))
-    leaves = leaves_of(array.type.dtype)  # type: ignore[arg-type]
+    leaves = leaves_of(array.type.dtype)
     if x.offset is not None:  # components lie side by side
         size = leaves[x.first].scalar.size
         moved = b.emit("mul", b.emit("cast", x.offset, type=int64), size)

@@ -222,28 +222,37 @@ class Scope:
         return out
 
 
-def values_of_static(source: FunctionSource, scope: Scope, code: CodeType) -> dict[tuple[int, int], Any]:
-    """What each outermost `static(...)` of a function is now, where it is defined, by line and column.
+Position = tuple[int, int, int | None, int | None]
+"""Line and column of the beginning and the end of an expression: `f` and `f(1)` begin in one place."""
+
+
+def position(node: ast.expr) -> Position:
+    """Where an expression stands in its source."""
+    return node.lineno, node.col_offset, node.end_lineno, node.end_col_offset
+
+
+def values_of_static(source: FunctionSource, scope: Scope, code: CodeType) -> dict[Position, Any]:
+    """What each outermost `static(...)` of a function is now, where it is defined, by where it stands.
 
     Left out, to be evaluated while tracing: what names a variable of the function, and what fails.
     """
     local = {*code.co_varnames, *code.co_cellvars}
-    values: dict[tuple[int, int], Any] = {}
+    values: dict[Position, Any] = {}
     space: dict[str, Any] | None = None
     left: list[ast.AST] = list(source.node.body)
     while left:
         node = left.pop(0)
-        if not (isinstance(node, ast.Call) and len(node.args) == 1 and _is_static(node.func, scope)):
+        if not (isinstance(node, ast.Call) and len(node.args) == 1 and _names_static(node.func, scope)):
             left[:0] = ast.iter_child_nodes(node)
         elif not any(isinstance(part, ast.Name) and part.id in local for part in ast.walk(node.args[0])):
             space = space if space is not None else scope.namespace()
             with contextlib.suppress(Exception):
                 expression = compile(ast.Expression(node.args[0]), source.file, "eval")
-                values[node.lineno, node.col_offset] = eval(expression, space)  # noqa: S307 the user's own expression
+                values[position(node)] = eval(expression, space)  # noqa: S307 the user's own expression
     return values
 
 
-def _is_static(callee: ast.expr, scope: Scope) -> bool:
+def _names_static(callee: ast.expr, scope: Scope) -> bool:
     """Whether a name, or an attribute of a module, is the language's `static`."""
     if isinstance(callee, ast.Name):
         found = scope.find(callee.id)
@@ -251,7 +260,13 @@ def _is_static(callee: ast.expr, scope: Scope) -> bool:
         found = getattr(scope.find(callee.value.id), "static", None)
     else:
         return False
-    return getattr(found, "lazy", False) is True and found.name == "static"
+    return is_static(found)
+
+
+def is_static(found: Any) -> bool:
+    """Whether something is the language's `static`."""
+    own = getattr(found, "__dict__", {})
+    return own.get("lazy") is True and own.get("name") == "static"
 
 
 def resolve_annotations(python: Callable[..., Any], caller: Mapping[str, Any] | None = None) -> dict[str, Any]:

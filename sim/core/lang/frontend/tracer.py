@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from sim.core.lang.errors import KernelError
 from sim.core.lang.frontend import builtins as builtins  # fills the registry of names
 from sim.core.lang.frontend.function import Function
-from sim.core.lang.frontend.traced import TracedValue, flatten
+from sim.core.lang.frontend.traced import ArrayRef, Axis, TracedValue, flatten
 from sim.core.lang.frontend.tracing import bodies
 from sim.core.lang.frontend.tracing.bodies import Arguments, parameter_value, result_of
 from sim.core.lang.frontend.tracing.calls import apply
@@ -50,12 +50,31 @@ class Known(NamedTuple):
     value: Type
 
 
+class ViewOf(NamedTuple):
+    """What a call returns that is an argument, an array, or a part of it.
+
+    argument: its number.  parts: for each dimension that is looked at whether it is a range of it, which is three of
+    the numbers that the call computes (start, step, extent), or an index, one of them.
+    """
+
+    argument: int
+    parts: tuple[bool, ...]
+
+
+def _view(result: TracedValue, given: Sequence[TracedValue]) -> ViewOf | None:
+    if not isinstance(result, ArrayRef) or any(isinstance(k, Axis) and k.indices is not None for k in result.index):
+        return None
+    arrays = [x.array if isinstance(x, ArrayRef) else None for x in given]
+    ways = tuple(isinstance(k, Axis) for k in result.index)
+    return ViewOf(arrays.index(result.array), ways) if result.array in arrays else None
+
+
 def trace_call(
     target: TracedValue, args: Sequence[TracedValue], kwargs: Mapping[str, TracedValue], real: Scalar
 ) -> Func:
     """A call from outside of kernels as a pure function: its parameters are the arguments given as types, in order.
 
-    Other arguments, and what is `Known`, are constants.
+    Other arguments, and what is `Known`, are constants.  `result` says what it returns: types, or a `ViewOf`.
 
     Raises `KernelError`, without a place where that is the call: there is no line of a kernel.
     """
@@ -73,7 +92,9 @@ def trace_call(
             made = apply(
                 t, target, tuple(given[k] for k in range(len(args))), {key: given[key] for key in kwargs}, node
             )
-            value, kind = (None, None) if made is None else result_of(t, _OUTSIDE, made)
+            value, kind = made, _view(made, list(given.values()))
+            if made is not None and kind is None:
+                value, kind = result_of(t, target.name, made)
         except KernelError as problem:
             inside = problem.span is not None and problem.span.file != _OUTSIDE.source.file
             raise type(problem)(problem.what, problem.span if inside else None, problem.hint) from None

@@ -66,6 +66,7 @@ from sim.core.lang.types.names import is_matrix as is_matrix
 from sim.core.lang.types.names import is_quaternion as is_quaternion
 from sim.core.lang.types.names import is_scalar as is_scalar
 from sim.core.lang.types.names import is_struct as is_struct
+from sim.core.lang.types.names import is_tile as is_tile
 from sim.core.lang.types.names import is_transformation as is_transformation
 from sim.core.lang.types.names import is_value as is_value
 from sim.core.lang.types.names import is_vector as is_vector
@@ -84,6 +85,7 @@ from sim.core.lang.types.names import type_is_matrix as type_is_matrix
 from sim.core.lang.types.names import type_is_quaternion as type_is_quaternion
 from sim.core.lang.types.names import type_is_scalar as type_is_scalar
 from sim.core.lang.types.names import type_is_struct as type_is_struct
+from sim.core.lang.types.names import type_is_tile as type_is_tile
 from sim.core.lang.types.names import type_is_transformation as type_is_transformation
 from sim.core.lang.types.names import type_is_value as type_is_value
 from sim.core.lang.types.names import type_is_vector as type_is_vector

@@ -89,6 +89,8 @@ class Scalar(Type):
         if self.is_int:
             half = 1 << self.bits - 1 if self.kind == "i" else 0
             return HostInteger(self, (int(value) + half) % (1 << self.bits) - half)
+        if value is None:  # of which NumPy makes a NaN
+            raise TypeError(f"{self}(None): expected a number")
         with np.errstate(over="ignore"):
             return HostNumber(self, self.np.type(value).item())
 
@@ -145,6 +147,12 @@ class Homogeneous(CompositeType):
         return Composite(self, self._components(values) if values else np.zeros(self.shape, self.dtype.np))
 
     def _components(self, values: tuple[Any, ...]) -> np.ndarray:
+        if (
+            len(values) == 1 and not isinstance(values[0], (int, float)) and np.ndim(values[0]) > 1
+        ):  # not a matrix for its transpose, or for a quaternion
+            shape = np.squeeze(values[0]).shape
+            if math.prod(shape) == len(self.leaves) and shape not in (self.shape, (len(self.leaves),)):
+                raise ValueMismatch(f"{self}: got numbers of shape {shape}, expected {self.shape}")
         flat = np.concatenate([components(v, self.dtype.np, self.name) for v in values])
         if len(flat) == 1 and not isinstance(self, Quaternion):
             flat = flat.repeat(len(self.leaves))
@@ -306,16 +314,16 @@ class Transformation(Homogeneous):
 
 
 class ArrayType(Type):
-    """An array of `ndim` dimensions whose elements are `dtype` (None: taken from the argument, a generic kernel).
+    """An array of `ndim` dimensions whose elements are `dtype` (`Any`: taken from the argument, a generic kernel).
 
     indexed: whether it is declared as one that is seen through indices.
     """
 
     indexed = False
 
-    def __init__(self, dtype: Type | None, ndim: int) -> None:
+    def __init__(self, dtype: Any, ndim: int) -> None:
         self.dtype, self.ndim = dtype, ndim
-        self.name = f"array{'' if ndim == 1 else f'{ndim}d'}[{dtype.name if dtype else 'Any'}]"
+        self.name = f"array{'' if ndim == 1 else f'{ndim}d'}[{'Any' if dtype is Any else dtype.name}]"
 
 
 WARP_NAMES: dict[Type, str] = {}
@@ -350,6 +358,20 @@ class ArrayPattern(TypePattern):
     def __init__(self, dtype: Any) -> None:
         super().__init__("array", dtype, Any)
         self.dtype = dtype if is_open(dtype) else as_type(dtype)
+
+
+class UnknownElements:
+    """`array[Widget]` in an annotation, where Widget is a class of Python: refused by whoever takes its type."""
+
+    def __init__(self, dtype: Any, ndim: int) -> None:
+        self.dtype, self.ndim = dtype, ndim
+
+    @property
+    def _sim_type_(self) -> Type:
+        return as_type(self.dtype)
+
+    def __repr__(self) -> str:
+        return f"array[{getattr(self.dtype, '__name__', self.dtype)}]"
 
 
 def is_open(spec: Any) -> bool:
@@ -397,7 +419,12 @@ def array_type(dtype: Any, ndim: int = 1) -> ArrayType:
         return _intern(ArrayPattern, dtype)  # type: ignore[return-value]
     if not 1 <= ndim <= 4:
         raise ValueError(f"an array has 1 to 4 dimensions (ndim must be between 1 and 4), not {ndim}")
-    return _intern(ArrayType, None if dtype is None or is_open(dtype) else as_type(dtype), ndim)
+    try:
+        return _intern(ArrayType, Any if dtype is None or is_open(dtype) else as_type(dtype), ndim)
+    except TypeError:
+        if not isinstance(dtype, type):
+            raise
+        return UnknownElements(dtype, ndim)  # type: ignore[return-value]
 
 
 _PYTHON: dict[Any, Type] = {float: float32, int: int32, bool: bool_}
@@ -414,7 +441,7 @@ def as_type(spec: Any) -> Type:
         return described
     try:
         return from_numpy(np.dtype(spec))
-    except TypeError:
+    except (TypeError, ValueError):  # NumPy finds a dtype in an array, and no type in that
         raise TypeError(
             f"{spec!r} is not a type of the kernel language; use sim.float32, sim.vec3, sim.array[...], ..."
         ) from None

@@ -164,6 +164,11 @@ def type_is_array(x: Any) -> bool:
     return isinstance(x, ArrayType)
 
 
+def type_is_tile(x: Any) -> bool:
+    """Whether x is a type of tiles: no, there are none."""
+    return False
+
+
 def type_size(x: Any) -> int:
     """The number of scalars that a value of this type has; 1 of a struct."""
     kind = _known(x)
@@ -197,7 +202,7 @@ def type_repr(x: Any) -> str:
         return f"{type(x).__name__}(shape={shown}, dtype={type_repr(x.dtype)})"
     kind = _type(x)
     if isinstance(kind, ArrayType):
-        return f"array(ndim={kind.ndim}, dtype={type_repr(kind.dtype or Any)})"
+        return f"array(ndim={kind.ndim}, dtype={type_repr(kind.dtype)})"
     if kind is None or kind in WARP_NAMES or not isinstance(kind, (Vector, Matrix)):
         return str(getattr(x if kind is None else kind, "__name__", x))
     size = f"length={kind.length}" if isinstance(kind, Vector) else f"shape={kind.shape}"
@@ -256,6 +261,11 @@ def is_composite(x: Any) -> bool:
 def is_struct(x: Any) -> bool:
     """Whether x is a struct."""
     return isinstance(x, HostStruct)
+
+
+def is_tile(x: Any) -> bool:
+    """Whether x is a tile: no, there are none."""
+    return False
 
 
 def is_value(x: Any) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import sys
+import typing
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -141,6 +143,8 @@ class HostStruct:
         if name not in kind.fields:
             raise UnknownAttribute(f"struct {kind.name} has no field '{name}'; it has {', '.join(kind.fields)}")
         field = kind.fields[name]
+        if isinstance(field, Scalar) and isinstance(value, (str, float, np.floating)[: 3 if field.is_int else 1]):
+            raise TypeError(f"Struct field '{name}' expects {field}, got {value!r}")
         in_memory = isinstance(getattr(value, "dtype", None), Type)  # an array of one element: see references.py
         if isinstance(field, Homogeneous) and not isinstance(value, Composite) and not in_memory:
             value = field() if value is None else field(*np.ravel(_of_components(value, name, field)))
@@ -171,6 +175,8 @@ def _of_components(value: Any, name: str, field: Homogeneous) -> np.ndarray:
             f"Struct field '{name}' expects {field.__name__} but got a single value, {value!r}; to fill it write"
             f" {field.__name__}({value})"
         )
+    if given.size == len(field.leaves) and given.ndim > 1 and given.squeeze().shape not in (field.shape, (given.size,)):
+        raise TypeError(f"Struct field '{name}' expects {field.__name__}, got numbers of shape {given.shape}")
     return given
 
 
@@ -181,8 +187,9 @@ def _check_array(value: Any, name: str, field: ArrayType) -> None:
     """
     dtype, ndim = getattr(value, "dtype", None), getattr(value, "ndim", None)
     if isinstance(value, (list, tuple, int, float)):
-        raise TypeError(f"Struct field '{name}' expects {field}, got {type(value).__name__}; write sim.array(...)")
-    if isinstance(dtype, Type) and field.dtype not in (None, dtype):
+        how = "sim.indexedarray(x, indices)" if field.indexed else "sim.array(...)"
+        raise TypeError(f"Struct field '{name}' expects {field}, got {type(value).__name__}; write {how}")
+    if isinstance(dtype, Type) and field.dtype not in (Any, dtype):
         raise TypeError(f"Struct field '{name}' expects dtype {field.dtype}, got {dtype}")
     if isinstance(dtype, Type) and ndim != field.ndim:
         raise TypeError(
@@ -221,12 +228,23 @@ def place_of(value: Any, field: ArrayType) -> tuple[Any, ...]:
     return value.data.ptr or 0, value.data.shape, value.data.strides, np.array(indices, np.uint64), value.shape
 
 
-def struct(cls: type) -> Struct | RefusedStruct:
-    """`@struct class Particle: x: sim.vec3; mass: float`: a struct type from the annotations of a class."""
+@typing.overload
+def struct(cls: type) -> Struct | RefusedStruct: ...
+@typing.overload
+def struct(cls: None = None, *, module: Any = None) -> Callable[[type], Struct | RefusedStruct]: ...
+def struct(cls: type | None = None, *, module: Any = None) -> Any:
+    """`@struct class Particle: x: sim.vec3; mass: float`: a struct type from the annotations of a class.
+
+    `module` is accepted as in Warp: a struct is compiled with the kernels that use it.
+    """
+    return _struct if cls is None else _struct(cls, 2)
+
+
+def _struct(cls: type, depth: int = 1) -> Struct | RefusedStruct:
     fields: dict[str, Type] = {}
     for key, spec in cls.__dict__.get("__annotations__", {}).items():
         if isinstance(spec, str):  # postponed: what Python would evaluate, where the class is defined
-            frame = sys._getframe(1)
+            frame = sys._getframe(depth)
             spec = eval(spec, {**frame.f_globals, **frame.f_locals})  # noqa: S307
         if isinstance(spec, RefusedName):
             return RefusedStruct(f"struct {cls.__name__}", f"its field '{key}' is {spec!r}")

@@ -45,7 +45,8 @@ def components(value: Any, dtype: np.dtype, what: str) -> np.ndarray:
     with np.errstate(all="ignore"):
         if dtype.kind not in "iu":
             return given.astype(dtype)
-        if given.dtype.kind == "f" and not isinstance(value, Composite) and np.any(given != np.trunc(given)):
+        whole = np.isfinite(given) & (given == np.trunc(given)) if given.dtype.kind == "f" else None
+        if whole is not None and not isinstance(value, Composite) and not np.all(whole):
             raise ValueMismatch(f"a component of {what} is a whole number, got {value!r}")
         if given.dtype.kind == "f":
             given = np.trunc(given).astype(np.int64)
@@ -123,7 +124,10 @@ def class_of(kind: Any, base: HostClass) -> HostClass:
     """The class of the host values of a type."""
     found: HostClass | None = kind.__dict__.get("host_class")
     if found is None:
-        found = kind.host_class = HostClass(kind.__name__, (base,), {"_sim_type_": kind, "__slots__": ()})
+        own = {"_sim_type_": kind, "__slots__": ()}
+        if base is HostNumber:  # what NumPy takes a dtype from, also of `class Mass(sim.float32)`
+            own["__numpy_dtype__"] = kind.np
+        found = kind.host_class = HostClass(kind.__name__, (base,), own)
     return found
 
 

@@ -49,7 +49,7 @@ class Profile:
                 "kernel": k.name,
                 "calls": k.calls,
                 "seconds": k.seconds,
-                "share": k.seconds / self.seconds,
+                "share": k.seconds / self.seconds if k.seconds else 0.0,
                 "bytes": k.nbytes,
             }
             for k in order

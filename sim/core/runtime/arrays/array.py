@@ -324,9 +324,9 @@ class array(HostSide, ArrayOperators, Generic[Element]):  # noqa: N801  Warp's n
         )
         return indices
 
-    def to(self, device: DeviceLike) -> array:
+    def to(self, device: DeviceLike, requires_grad: bool | None = None) -> array:
         """Itself if it lies on `device`, else a copy there."""
-        return self if get_device(device) is self.device else clone(self, device)
+        return self if get_device(device) is self.device else clone(self, device, requires_grad)
 
     def __copy__(self) -> array:
         return clone(self)
@@ -480,9 +480,9 @@ class indexedarray(ArrayOperators):  # noqa: N801  Warp's name
         """A packed copy, differentiable."""
         return clone(self)
 
-    def to(self, device: DeviceLike) -> Any:
+    def to(self, device: DeviceLike, requires_grad: bool | None = None) -> Any:
         """Itself if it lies on `device`, else a packed copy there."""
-        return self if get_device(device) is self.device else clone(self, device)
+        return self if get_device(device) is self.device else clone(self, device, requires_grad)
 
     def assign(self, src: Any) -> None:
         """Copies an array (differentiable) or host data (a constant) of the same shape to the chosen elements."""
@@ -628,18 +628,23 @@ def ask_for_gradient(made: array) -> None:
         made.buffer.make_gradient()
 
 
-def like(src: AnyArray, device: DeviceLike, requires_grad: bool | None, zero: bool) -> array:
-    """An array in new memory with shape, type and, unless told, device and `requires_grad` of `src`."""
+def like(src: AnyArray, device: Any, requires_grad: bool | None, zero: bool, pinned: bool | None = None) -> array:
+    """An array in new memory with shape, type and, unless told, device, `requires_grad` and `pinned` of `src`."""
     wanted = src.requires_grad if requires_grad is None else requires_grad
-    return fresh(src.shape, src.dtype, src.device if device is None else device, wanted, zero)
+    at_hand = device is None and getattr(src, "pinned", False) if pinned is None else pinned
+    return fresh(src.shape, src.dtype, src.device if device is None else device, wanted, zero, at_hand)
 
 
-def clone(src: AnyArray, device: DeviceLike = None, requires_grad: bool | None = None) -> array:
-    """A packed copy, differentiable: it inherits `requires_grad` unless told, and has a gradient of its own.
+def clone(
+    src: AnyArray, device: Any = None, requires_grad: bool | None = None, pinned: Any = None, retain_grad: bool = False
+) -> array:
+    """A packed copy, differentiable: it inherits `requires_grad` and `pinned` unless told; its gradient is its own.
 
     `requires_grad=False` makes a detached copy, through which no gradient flows.
     """
-    made = like(src, device, requires_grad, zero=False)
+    made = like(src, device, requires_grad, False, pinned)
+    if retain_grad:
+        made.retain_grad = True
     if requires_grad is False or (src.requires_grad and not made.requires_grad):
         copy_detached(made, clone(src) if isinstance(src, indexedarray) else src)
     else:

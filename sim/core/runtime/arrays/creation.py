@@ -18,6 +18,7 @@ from sim.core.runtime.arrays.operations import refill_fresh
 from sim.core.runtime.arrays.placement import DType, ShapeLike, as_shape
 from sim.core.runtime.arrays.struct_fields import hold
 from sim.core.runtime.devices.device import DeviceLike, get_device
+from sim.core.runtime.devices.streams import ScopedStream, Stream
 from sim.core.runtime.memory import dlpack
 from sim.core.runtime.memory.elements import HostData, element_value, type_of_element
 
@@ -112,19 +113,38 @@ def ones(
     return full(_given(shape, n), 1, dtype, device, requires_grad, pinned, retain_grad)
 
 
-def zeros_like(src: AnyArray, device: DeviceLike = None, requires_grad: bool | None = None) -> array:
+def zeros_like(
+    src: AnyArray,
+    device: DeviceLike = None,
+    requires_grad: bool | None = None,
+    pinned: bool | None = None,
+    retain_grad: bool = False,
+) -> array:
     """Zeros of the shape, type and (unless told) device and `requires_grad` of `src`."""
-    return like(src, device, requires_grad, zero=True)
+    return _retaining(like(src, device, requires_grad, True, pinned), retain_grad)
 
 
-def empty_like(src: AnyArray, device: DeviceLike = None, requires_grad: bool | None = None) -> array:
+def empty_like(
+    src: AnyArray,
+    device: DeviceLike = None,
+    requires_grad: bool | None = None,
+    pinned: bool | None = None,
+    retain_grad: bool = False,
+) -> array:
     """As `zeros_like`, with undefined content."""
-    return like(src, device, requires_grad, zero=False)
+    return _retaining(like(src, device, requires_grad, False, pinned), retain_grad)
 
 
-def full_like(src: AnyArray, value: HostData, device: DeviceLike = None, requires_grad: bool | None = None) -> array:
+def full_like(
+    src: AnyArray,
+    value: HostData,
+    device: DeviceLike = None,
+    requires_grad: bool | None = None,
+    pinned: bool | None = None,
+    retain_grad: bool = False,
+) -> array:
     """As `zeros_like`, with every element `value`."""
-    made = like(src, device, requires_grad, zero=False)
+    made = _retaining(like(src, device, requires_grad, False, pinned), retain_grad)
     hold(made, value)
     content = element_value(value, made.dtype)
     made.device.write(made, content)
@@ -132,18 +152,37 @@ def full_like(src: AnyArray, value: HostData, device: DeviceLike = None, require
     return made
 
 
-def ones_like(src: AnyArray, device: DeviceLike = None, requires_grad: bool | None = None) -> array:
+def ones_like(
+    src: AnyArray,
+    device: DeviceLike = None,
+    requires_grad: bool | None = None,
+    pinned: bool | None = None,
+    retain_grad: bool = False,
+) -> array:
     """As `zeros_like`, with ones in every component."""
-    return full_like(src, 1, device, requires_grad)
+    return full_like(src, 1, device, requires_grad, pinned, retain_grad)
 
 
-def copy(dest: AnyArray, src: AnyArray, dest_offset: int = 0, src_offset: int = 0, count: int = 0) -> None:
+def copy(
+    dest: AnyArray,
+    src: AnyArray,
+    dest_offset: int = 0,
+    src_offset: int = 0,
+    count: int = 0,
+    stream: Stream | None = None,
+) -> None:
     """Copies `src` into `dest`, differentiable.  Either may be an indexedarray.
+
+    stream: the one of a GPU that does it (None: the present one).
 
     With offsets or a count [elements]: `count` elements (0: all from `src_offset` on) of the flattened arrays; they
     must be contiguous or one-dimensional.  One-dimensional arrays of different length copy all of `src`, contiguous
     arrays of another shape as many elements in their order.
     """
+    if stream is not None:
+        with ScopedStream(stream, sync_enter=False):
+            copy(dest, src, dest_offset, src_offset, count)
+        return
     for name, value in (("dest", dest), ("src", src)):
         if not isinstance(value, (array, indexedarray)):
             given = type(value).__name__
@@ -182,15 +221,18 @@ def _run(view: AnyArray, start: int, number: int) -> AnyArray:
 
 
 def from_numpy(
-    data: np.ndarray,
+    arr: np.ndarray,
     dtype: DType = None,
     shape: ShapeLike | None = None,
     device: DeviceLike = None,
     requires_grad: bool = False,
+    retain_grad: bool = False,
     copy: bool = True,
 ) -> array:
     """An array of NumPy data; `copy=False` shares the memory."""
-    made: array = array(data, dtype=dtype, shape=shape, device=device, requires_grad=requires_grad, copy=copy)
+    made: array = array(
+        arr, dtype=dtype, shape=shape, device=device, requires_grad=requires_grad, retain_grad=retain_grad, copy=copy
+    )
     return made
 
 

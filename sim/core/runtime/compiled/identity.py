@@ -199,6 +199,8 @@ class _Parts:
 
     def _function(self, x: Function) -> None:
         """A function of the language: beside that of Python its types and its derivatives."""
+        if x.transformers:
+            raise _Unknown
         self._rows("function", [type(x), x.name, x.python, x.earlier, x.adjoint, x.separator, x.outputs])
         self._rows("other names", [x.synonyms, x.takes, {f"{at}": value for at, value in x.statics.items()}])
         for real in (float32, float64):  # what `float` means is not known here

@@ -205,6 +205,14 @@ class Device:
         """The host waits for an event, or longer."""
         self.synchronize(everything=True)
 
+    def stream_ended(self, stream: Handle) -> bool:
+        """Whether all that is enqueued on a stream is done."""
+        return True
+
+    def event_ended(self, event: Handle) -> bool:
+        """Whether all that was enqueued before an event is done."""
+        return True
+
     def elapsed(self, begin: Handle, end: Handle) -> float:
         """Milliseconds between two recorded events; waits for the second."""
         raise NotImplementedError

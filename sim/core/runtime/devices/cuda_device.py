@@ -304,6 +304,12 @@ class CudaDevice(Device):
     def wait_event(self, stream: Handle, event: Handle) -> None:
         self.driver.wait_event(stream, event)
 
+    def stream_ended(self, stream: Handle) -> bool:
+        return bool(self.driver.stream_ended(stream))
+
+    def event_ended(self, event: Handle) -> bool:
+        return bool(self.driver.event_ended(event))
+
     def elapsed(self, begin: Handle, end: Handle) -> float:
         return float(self.driver.elapsed(begin, end))
 

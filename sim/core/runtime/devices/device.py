@@ -29,23 +29,23 @@ _current: Device = _CPU
 DeviceLike = Device | str | None
 
 
-def get_device(name: DeviceLike = None) -> Device:
+def get_device(ident: DeviceLike = None) -> Device:
     """The device named "cpu", "cuda" or "cuda:1", or "auto": the first GPU, else the CPU.  None: the current one.
 
     Raises DeviceError, with what is missing, where there is no such device.
     """
-    if name is None:
+    if ident is None:
         return _current
-    if isinstance(name, Device):
-        return name
-    if name == "cpu":
+    if isinstance(ident, Device):
+        return ident
+    if ident == "cpu":
         return _CPU
-    if name == "auto":
+    if ident == "auto":
         return next(iter(cuda_devices()), _CPU)
-    if isinstance(name, str) and name.split(":")[0] == "cuda":
-        return _cuda(name)
-    near = did_you_mean(str(name), ["cpu", "auto", "cuda"])
-    raise DeviceError(f"there is no device {name!r}{near}; use 'cpu', 'cuda' or 'auto'")
+    if isinstance(ident, str) and ident.split(":")[0] == "cuda":
+        return _cuda(ident)
+    near = did_you_mean(str(ident), ["cpu", "auto", "cuda"])
+    raise DeviceError(f"there is no device {ident!r}{near}; use 'cpu', 'cuda' or 'auto'")
 
 
 def _cuda(name: str) -> Device:
@@ -63,10 +63,10 @@ def get_devices() -> list[Device]:
     return [_CPU, *cuda_devices()]
 
 
-def set_device(device: DeviceLike) -> None:
-    """Makes `device` the one that arrays and launches use when none is named."""
+def set_device(ident: DeviceLike) -> None:
+    """Makes `ident` the one that arrays and launches use when none is named."""
     global _current
-    _current = get_device(device)
+    _current = get_device(ident)
 
 
 class ScopedDevice:

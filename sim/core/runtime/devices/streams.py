@@ -31,6 +31,11 @@ class Event:
         self.handle = self.device.new_event(enable_timing)
         weakref.finalize(self, _forget, self.device.drop_event, self.handle)
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether all that comes before it is done.  Waits for nothing."""
+        return self.device.event_ended(self.handle)
+
 
 class Stream:
     """Work in order.  What is on different streams may overlap; events and `wait_stream` say what must not."""
@@ -46,6 +51,11 @@ class Stream:
         made = object.__new__(cls)
         made.device, made.handle = device, device.stream
         return made
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all that is enqueued on it is done.  Waits for nothing."""
+        return self.device.stream_ended(self.handle)
 
     def record_event(self, event: Event | None = None) -> Event:
         """Marks the present end of the stream; returns the event."""

@@ -19,34 +19,42 @@ from sim.core.runtime.memory.elements import differentiable
 from sim.core.runtime.tape.tape import Tape
 
 
-def from_torch(tensor: Tensor, dtype: Any = None, requires_grad: bool | None = None, grad: Tensor = None) -> array:
+def from_torch(
+    t: Tensor,
+    dtype: Any = None,
+    requires_grad: bool | None = None,
+    grad: Tensor = None,
+    *,
+    retain_grad: bool = False,
+) -> array:
     """An array that shares the memory of a tensor, on the CPU or a GPU.
 
     On a GPU what PyTorch has told its stream comes before what the array's device is told next.  After that the two are
     in order by themselves as long as PyTorch works on its default stream; else use `Stream` and events.
     dtype: the element type; a composite one, such as vec3, takes its components from the last axes.
-    requires_grad: None takes it from the tensor.  Then the gradient is shared too: it is `tensor.grad`, whichever
+    requires_grad: None takes it from the tensor.  Then the gradient is shared too: it is `t.grad`, whichever
         tensor that is when the gradient is asked for, and `Tape.backward` adds to it; where there is none
         (`optimizer.zero_grad()`) zeros are made.
-    grad: a tensor that holds the gradient instead.
+    grad: a tensor that holds the gradient instead.  retain_grad: see `array.retain_grad`.
     Raises GradientError for a tensor that is the result of other tensors: its gradient would not reach them.  A tensor
     that gets other memory afterwards (`t.data = ...`) is an error when the gradient is asked for.
     """
     torch = pytorch()
-    checked(tensor, torch, "the argument of from_torch")
+    checked(t, torch, "the argument of from_torch")
     if requires_grad is None:
-        requires_grad = tensor.requires_grad or grad is not None
-    if requires_grad and not tensor.is_leaf:
+        requires_grad = t.requires_grad or grad is not None
+    if requires_grad and not t.is_leaf:
         raise GradientError(
             "this tensor is the result of other tensors: a gradient of the array would not reach them",
             hint="wrap the launches as sim.torch_function(f), or pass t.detach()",
         )
-    made = shared(tensor, dtype, torch)
-    if not requires_grad:
-        return made
-    if grad is not None:
-        checked(grad, torch, "the gradient")
-    link(made, tensor, torch, owns=True, given=grad)
+    made = shared(t, dtype, torch)
+    if requires_grad:
+        if grad is not None:
+            checked(grad, torch, "the gradient")
+        link(made, t, torch, owns=True, given=grad)
+    if retain_grad:
+        made.retain_grad = True
     return made
 
 

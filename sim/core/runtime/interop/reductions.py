@@ -7,7 +7,7 @@ from typing import Any
 from sim.core.lang.errors import GradientError, SimError
 from sim.core.lang.frontend.builtins import tid
 from sim.core.lang.library.vector import dot
-from sim.core.lang.types import Homogeneous, Scalar
+from sim.core.lang.types import Homogeneous, Matrix, Transformation, bool_, scalar_of
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array, make_array
 from sim.core.runtime.arrays.creation import copy, zeros
@@ -114,6 +114,8 @@ def array_inner(a: array, b: array, out: array | None = None, count: int | None 
         raise UtilityError(f"array_inner() arguments must have the same shape, got {a.shape} and {b.shape}")
     if a.dtype != b.dtype:
         raise UtilityError(f"array_inner: A and b array data types do not match ({a.dtype} vs {b.dtype})")
+    if isinstance(a.dtype, (Matrix, Transformation)):
+        raise UtilityError(f"array_inner: elements of {a.dtype}; expected numbers, vectors or quaternions")
     scalar = a.dtype.dtype if isinstance(a.dtype, Homogeneous) else a.dtype
     a, place, shape, count = _along("array_inner", a, count, axis)
     b = _along("array_inner", b, count, axis)[0]
@@ -134,9 +136,13 @@ def _along(name: str, a: array, count: int | None, axis: int | None) -> tuple[ar
     number = a.shape[place] if count is None else int(count)
     if not 0 <= number <= a.shape[place]:
         raise UtilityError(f"{name}: {number} of {a.shape[place]} elements")
-    if not isinstance(a.dtype, (Scalar, Homogeneous)):
-        raise UtilityError(f"{name}: elements of {a.dtype}; expected numbers or vectors")
+    _refuse_what_has_no_sum(name, a)
     return a, place, (*a.shape[:place], 1, *a.shape[place + 1 :]), number
+
+
+def _refuse_what_has_no_sum(name: str, a: array) -> None:
+    if scalar_of(a.dtype) in (None, bool_):
+        raise UtilityError(f"{name}: elements of {a.dtype}; expected numbers or vectors")
 
 
 def _result(
@@ -172,8 +178,7 @@ def array_scan(in_array: array, out_array: array, inclusive: bool = True) -> Non
     for what, (given, taken) in (("storage sizes", sizes), ("data types", dtypes)):
         if given != taken:
             raise UtilityError(f"array_scan: In and out array {what} do not match ({given} vs {taken})")
-    if not isinstance(in_array.dtype, (Scalar, Homogeneous)):
-        raise UtilityError(f"array_scan: elements of {in_array.dtype}; expected numbers or vectors")
+    _refuse_what_has_no_sum("array_scan", in_array)
     launch(_scan, 1, [_line(in_array, "array_scan"), _line(out_array, "array_scan"), bool(inclusive)])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -48,12 +49,12 @@ def argument_type(kernel: Kernel, position: int, value: Argument, label: str) ->
             return _referenced(wanted, value, where)
         if wanted.ndim != value.ndim:
             raise LaunchError(f"{where} has {value.ndim} dimensions; expected {wanted.ndim} ({wanted})")
-        if wanted.dtype is not None and wanted.dtype is not value.dtype:
-            raise LaunchError(f"{where} has elements of type {value.dtype}; expected {wanted.dtype}")
+        if wanted.dtype is not Any and wanted.dtype is not value.dtype:
+            raise LaunchError(f"{where} has dtype {value.dtype}; expected {wanted.dtype}")
         return have
     if isinstance(wanted, ArrayType):
         if value is None:
-            if wanted.dtype is None:
+            if wanted.dtype is Any:
                 raise LaunchError(
                     f"{where} is None, and its element type cannot be guessed; annotate the kernel's parameter"
                 )
@@ -91,7 +92,7 @@ def shared_argument(kernel: Kernel, position: int, value: Argument, label: str) 
         return from_dlpack(value, wanted.dtype)
     except (TypeError, ValueError, BufferError, RuntimeError) as problem:
         what = "NumPy array" if isinstance(value, np.ndarray) else kind.__name__
-        element = wanted.dtype.name.split("<")[0] if wanted.dtype else "float32"
+        element = "float32" if wanted.dtype is Any else wanted.dtype.name.split("<")[0]
         raise LaunchError(f"{where} is a {what}; pass sim.array(a, dtype=sim.{element}): {problem}") from None
 
 
@@ -164,6 +165,8 @@ def flatten_argument(kind: Type, value: Argument, where: str) -> list[Any]:
                 raise TypeError  # NumPy would make a NaN of None, and read the text
             if isinstance(value, kind.np.type):
                 return [value]
+            if kind.is_int:  # of Python, since NumPy's would wrap
+                return [kind.np.type(operator.index(value))]
             with np.errstate(over="ignore"):
                 made = kind.np.type(value)
             if kind.is_float and np.isinf(made) and not np.isinf(value):
@@ -173,20 +176,36 @@ def flatten_argument(kind: Type, value: Argument, where: str) -> list[Any]:
             raise LaunchError(f"{where} is {value!r}; expected {kind}") from None
     if isinstance(kind, Homogeneous):
         data = value.data if isinstance(value, Composite) else np.asarray(value)
-        if data.size != len(kind.leaves) or data.dtype == object:
-            if data.ndim == 0 and data.dtype.kind in "biuf":
+        if data.dtype.kind not in "biuf":
+            raise LaunchError(f"{where} is {value!r}; expected {kind}")
+        if data.size != len(kind.leaves):
+            if data.ndim == 0:
                 raise LaunchError(
                     f"{where} is a single value, {value!r}; expected {kind}: to fill it write"
                     f" {kind.__name__}({value!r})"
                 )
             raise LaunchError(f"{where} has {data.size} components; expected {kind}")
-        return [kind.dtype.np.type(x) for x in data.ravel()]
+        if data.shape != kind.shape and _extents(data.shape) not in (_extents((data.size,)), _extents(kind.shape)):
+            raise LaunchError(f"{where} has shape {data.shape}; expected {kind}")
+        if data.dtype == kind.dtype.np:
+            return list(data.ravel())
+        with np.errstate(over="ignore", invalid="ignore"):
+            made = data.astype(kind.dtype.np)
+        # As of numbers: none is cut, wraps around or gets lost beyond the largest.
+        if not np.array_equal(made, data) if kind.dtype.is_int else (np.isinf(made) & ~np.isinf(data)).any():
+            raise LaunchError(f"{where} is {value!r}; expected {kind}")
+        return list(made.ravel())
     assert isinstance(kind, (Struct, StructOfReferences))
     flat: list[Any] = []
     for key, field_type in kind.fields.items():
         part = getattr(value, key)
         flat += flatten_argument(field_type, part, f"field '{key}' of {where}")
     return flat
+
+
+def _extents(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape without what has no extent: of a row, a column or the numbers of a matrix in order the number."""
+    return tuple(n for n in shape if n > 1)
 
 
 def _check_field(wanted: ArrayType, value: Argument, where: str) -> None:

@@ -14,6 +14,7 @@ from sim.core.lang.types import Scalar
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.devices.graph import Graph, capture, capturing, suspend_capture
+from sim.core.runtime.devices.streams import ScopedStream, Stream
 
 Body = Callable[[], Any] | Graph
 """What may happen: a function without arguments, or a captured graph."""
@@ -35,12 +36,19 @@ class _Stage:
             self.body()
 
 
-def capture_if(condition: array, on_true: Body | None = None, on_false: Body | None = None) -> None:
+def capture_if(
+    condition: array, on_true: Body | None = None, on_false: Body | None = None, stream: Stream | None = None
+) -> None:
     """Do `on_true` if the one number in `condition` is not zero, else `on_false`; in a graph, at every replay anew.
 
     condition: an array of one integer or bool.  Bodies are functions without arguments, or graphs.
+    stream: the one that it happens on (None: the present one).
     Raises GradientError in a capture under an open tape: what a tape records is one way through.
     """
+    if stream is not None:
+        with ScopedStream(stream, sync_enter=False):
+            capture_if(condition, on_true, on_false)
+        return
     _check(condition)
     stages = [None if body is None else _Stage(body) for body in (on_false, on_true)]
 
@@ -55,11 +63,15 @@ def capture_if(condition: array, on_true: Body | None = None, on_false: Body | N
         _add_node(decide)
 
 
-def capture_while(condition: array, while_body: Body) -> None:
+def capture_while(condition: array, while_body: Body, stream: Stream | None = None) -> None:
     """Repeat `while_body` as long as the one number in `condition` is not zero; in a graph, at every replay anew.
 
     The body has to change `condition` by a launch or a copy.  Otherwise as `capture_if`.
     """
+    if stream is not None:
+        with ScopedStream(stream, sync_enter=False):
+            capture_while(condition, while_body)
+        return
     _check(condition)
     stage = _Stage(while_body)
 

@@ -18,7 +18,7 @@ import numpy as np
 from sim.core.backends.interp import evaluate
 from sim.core.lang.errors import KernelError
 from sim.core.lang.frontend.captures import remembered
-from sim.core.lang.frontend.tracer import Known, trace_call
+from sim.core.lang.frontend.tracer import Known, ViewOf, trace_call
 from sim.core.lang.frontend.tracing.registry import NAMES
 from sim.core.lang.ir.core import Func
 from sim.core.lang.ir.inline import inline
@@ -76,6 +76,25 @@ def _leaves(value: Any, kind: Type) -> list[Any]:
     return [kind.np.type(value)]
 
 
+def _part(of: array, parts: tuple[bool, ...], numbers: list[int]) -> array:
+    """A view of an array as a call has computed it."""
+    keys: list[int | slice] = []
+    for k, ranged in enumerate(parts):
+        start = int(numbers.pop(0))
+        if not ranged:
+            if start < 0:  # behind the front, after the length has been added
+                raise IndexError(
+                    f"index {start - of.shape[k]} is out of range for dimension {k} of length {of.shape[k]}"
+                )
+            keys.append(start)
+            continue
+        step, extent = int(numbers.pop(0)), int(numbers.pop(0))
+        end = start + step * extent
+        keys.append(slice(start, end if end >= 0 else None, step) if extent else slice(0, 0))
+    made: array = of[tuple(keys)] if keys else of
+    return made
+
+
 def _host_value(kind: Any, values: list[Any]) -> Any:
     if isinstance(kind, tuple):
         return tuple(_host_value(k, values) for k in kind)
@@ -117,7 +136,10 @@ class Interpreter:
                 self.traces.clear()
             func = remembered(self.traces, key, trace)
         flat = chain.from_iterable(_leaves(v, k) for v, k in zip(values, kinds, strict=True) if k is not None)
-        return _host_value(func.attrs["result"], list(evaluate(func, *flat)))
+        result, numbers = func.attrs["result"], list(evaluate(func, *flat))
+        if isinstance(result, ViewOf):
+            return _part(values[result.argument], result.parts, numbers)
+        return _host_value(result, numbers)
 
     def named(self, name: str, *args: Any, out: Any = None) -> Any:
         """`NAMES[name](*args)` as an operator: what it is not defined for is an error without a place."""

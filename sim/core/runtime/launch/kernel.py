@@ -30,7 +30,7 @@ from sim.core.lang.ir.store_forwarding import assume_disjoint, settle_updates
 from sim.core.lang.ir.verifier import verify
 from sim.core.lang.memoize import compiling
 from sim.core.lang.references import Reference, StructOfReferences
-from sim.core.lang.types import ArrayType, Scalar, Struct, Type, float32, uint64
+from sim.core.lang.types import ArrayType, Scalar, Struct, Type, array_type, float32, is_array, uint64
 from sim.core.runtime.compiled.argument_packing import FlatArguments, LaunchError, layout_flags_of
 from sim.core.runtime.compiled.compiled import Compiled
 from sim.core.runtime.compiled.identity import digest_of_values, identity, values_now
@@ -118,7 +118,7 @@ class Specialisation:
     def arrays(self) -> tuple[tuple[int, bool], ...]:
         """Numbers of the array parameters; whether the elements of each can have a gradient."""
         kinds = ((k, p.type) for k, p in enumerate(self.func.params) if isinstance(p.type, ArrayType))
-        return tuple((k, kind.dtype is not None and differentiable(kind.dtype)) for k, kind in kinds)
+        return tuple((k, kind.dtype is not Any and differentiable(kind.dtype)) for k, kind in kinds)
 
     @cached_property
     def always_used(self) -> frozenset[int]:
@@ -203,6 +203,7 @@ class Kernel:
 
     func: the Python function.  key: its name among the kernels of `module`; by default made of the qualified name.
     options: its own ("enable_backward", "launch_bounds", ...), which count before those of its module.
+    code_transformers: of `ast`; change the syntax tree of the function, one after the other, before it is traced.
     annotations: types of the parameters, where they are not those of the function.
     """
 
@@ -212,12 +213,13 @@ class Kernel:
         key: str | None = None,
         module: Module | None = None,
         options: Mapping[str, Any] | None = None,
+        code_transformers: Sequence[ast.NodeTransformer] | None = None,
         *,
         annotations: dict[str, Any] | None = None,
         real: Scalar = float32,
     ) -> None:
         self.func = self.__wrapped__ = func
-        self.function = Function(func, key, annotations)
+        self.function = Function(func, key, annotations, code_transformers or ())
         self.name = self.__name__ = self.function.name
         self.__qualname__, self.__doc__, self.__module__ = func.__qualname__, func.__doc__, func.__module__
         self.key = key or key_of(func)
@@ -272,7 +274,8 @@ class Kernel:
         if len(arg_types) != len(parameters):
             raise KernelError(f"kernel '{self.name}' takes {len(parameters)} arguments, got {len(arg_types)} types")
         kinds = {}
-        for p, spec in zip(parameters, arg_types, strict=True):
+        for p, given in zip(parameters, arg_types, strict=True):
+            spec = given if isinstance(given, Type) or not is_array(given) else array_type(given.dtype, given.ndim)
             kinds[p.name] = annotated_type(spec, self.real)
             if not _instance_of(kinds[p.name], p.type):
                 raise KernelError(
@@ -282,7 +285,7 @@ class Kernel:
         signature = ", ".join(map(str, kinds.values()))
         if signature not in self._overloads:
             made = copy.copy(self)  # shares what has been traced: one specialisation for one choice of types
-            made.function = Function(self.func, self.function.name, kinds)
+            made.function = Function(self.func, self.function.name, kinds, self.function.transformers)
             made.function.statics = self.function.statics
             made.generic_parent, made._overloads, made._of_dims, made.bindings = self, {}, {}, {}
             made._may_be_negative = None
@@ -408,7 +411,7 @@ class Kernel:
 
 def is_generic(kind: Type | None) -> bool:
     """Whether a parameter of this type takes the type of its argument."""
-    return kind is None or (isinstance(kind, ArrayType) and kind.dtype is None)
+    return kind is None or (isinstance(kind, ArrayType) and kind.dtype is Any)
 
 
 def _layout(kind: Type | None) -> str:
@@ -421,7 +424,7 @@ def _instance_of(kind: Type | None, template: Type | None) -> bool:
     """Whether a type is one of those that a parameter takes, and generic no more."""
     if is_generic(kind):
         return False
-    if isinstance(template, ArrayType) and template.dtype is None:
+    if isinstance(template, ArrayType) and template.dtype is Any:
         return isinstance(kind, ArrayType) and kind.ndim == template.ndim
     return template is None or kind is template
 
@@ -476,7 +479,7 @@ def kernel(
     if name is not None and not (name.isidentifier() and name.isascii()):
         raise ValueError(f"@kernel: name={name!r} is no valid C++ identifier, as which Warp uses it; write letters, _")
     options = {"enable_backward": enable_backward, "launch_bounds": launch_bounds, **hints}
-    own = {key: value for key, value in options.items() if value is not None}
+    own = {key: value for key, value in options.items() if value is not None and (key, value) != _DEFAULT}
     caller = caller_locals(2)
 
     @entry_point
@@ -491,6 +494,8 @@ def kernel(
 
 
 _HINTS = {"cuda_max_registers", "enable_cuda_smem_spilling", "cluster_dim", "grid_stride"}
+_DEFAULT = ("enable_cuda_smem_spilling", False)
+"""A hint that says what holds without it."""
 _uniques: dict[Any, Kernel] = {}
 _closures: weakref.WeakValueDictionary[Any, Kernel] = weakref.WeakValueDictionary()
 """The same for those that capture local names, as long as somebody has them."""

@@ -21,6 +21,7 @@ from sim.core.runtime.arrays.array import array
 from sim.core.runtime.compiled.argument_packing import LaunchError, address_of_block, block_of
 from sim.core.runtime.devices.device import DeviceLike
 from sim.core.runtime.devices.graph import capturing
+from sim.core.runtime.devices.streams import ScopedStream, Stream
 from sim.core.runtime.launch.arguments import Argument, argument_type, flatten_argument
 from sim.core.runtime.launch.binding import as_dims, bind, check_missing, fitted, suited, unset
 from sim.core.runtime.launch.calls import Call, prepare, thread_count
@@ -37,7 +38,7 @@ def launch(
     adj_inputs: Sequence[Any] = (),
     adj_outputs: Sequence[Any] = (),
     device: Any = None,
-    stream: Any = None,
+    stream: Stream | None = None,
     adjoint: bool = False,
     record_tape: bool = True,
     record_cmd: bool = False,
@@ -52,9 +53,16 @@ def launch(
         The arrays must hold the values that they had before the forward launch.
     record_cmd: do not run; return a `Launch`, whose `launch()` does.
     record_tape: False hides the launch from an open tape.
-    Raises LaunchError where the arguments do not fit.  `stream`, `max_blocks` and `block_dim` matter on GPUs only.
+    stream: the one that it runs on, of the device that it is of (None: the present one of `device`).
+    Raises LaunchError where the arguments do not fit.  `max_blocks` and `block_dim` are accepted as in Warp.
     """
     try:
+        if stream is not None:
+            with ScopedStream(stream, sync_enter=False):
+                return launch(
+                    kernel, dim, inputs, outputs, adj_inputs, adj_outputs, stream.device, None, adjoint, record_tape,
+                    record_cmd,
+                )  # fmt: skip
         if not isinstance(kernel, Kernel):
             raise LaunchError(f"{kernel!r} is not a kernel; decorate the function with @sim.kernel")
         dims = as_dims(dim)
@@ -80,10 +88,12 @@ def launch(
             return None
         if record_cmd:
             return Launch._recorded(call, None, args)
-        recorder = recording.current()
+        threads, recorder = thread_count(dims), recording.current()
+        if open_profiles and not threads:  # who looks at what runs wants to see that this does not
+            open_profiles[-1].add(kernel.name, 0.0, 0)
         if recorder is not None and record_tape:
             recorder.launch(call)
-        elif thread_count(dims):
+        elif threads:
             call.run()
         return None
     except SimError as problem:
@@ -199,8 +209,12 @@ class Launch:
         """Its extents, and how many threads that is."""
         return bounds_of(self._call.dims)
 
-    def launch(self) -> None:
-        """Run it, or record it if a tape is open."""
+    def launch(self, stream: Stream | None = None) -> None:
+        """Run it, or record it if a tape is open.  stream: on which (None: the present one)."""
+        if stream is not None:
+            with ScopedStream(stream, sync_enter=False):
+                self.launch()
+            return
         try:
             if self._looks:
                 self._look_at_fields()

@@ -38,7 +38,7 @@ _functions: dict[Any, Function] = {}
 
 @entry_point
 def map(  # noqa: A001  Warp's name
-    function: Function | Builtin | Callable[..., Any],
+    func: Function | Builtin | Callable[..., Any],
     *inputs: Any,
     out: array | Sequence[array] | None = None,
     return_kernel: bool = False,
@@ -61,7 +61,7 @@ def map(  # noqa: A001  Warp's name
     if not arrays:
         raise ValueError("map needs at least one array among its inputs")
     shape = _broadcast([a.shape for a in arrays])
-    called = _as_function(function)
+    called = _as_function(func)
     kinds = [_element_type(x) for x in inputs]
     python = None if isinstance(called, Builtin) else called.python
     if python is not None and len(inputs) > python.__code__.co_argcount:
@@ -135,7 +135,8 @@ def create_warp_function(func: Callable[..., Any]) -> tuple[Function, Module]:
 def _result_types(function: Function | Builtin, kinds: Sequence[Type]) -> tuple[Type, ...]:
     """The type of each value that a call with arguments of these types returns."""
     names = ", ".join(f"x{k}" for k in range(len(kinds)))
-    call = _wrapper(function, len(kinds), f"def result({names}):\n    return function({names})\n")
+    name = function.name if function.name.isidentifier() and function.name not in ("function", "lambda") else "result"
+    call = _wrapper(function, len(kinds), f"def {name}({names}):\n    return function({names})\n")
     result = traced(call, tuple(kinds)).attrs["result"]
     return result if isinstance(result, tuple) else (result,)
 

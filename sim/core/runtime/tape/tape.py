@@ -355,7 +355,8 @@ class Tape:
         """Raises GradientError where no backward of this tape can be right."""
         if not self.records:
             raise GradientError(
-                "backward on a tape that recorded nothing", hint="launch kernels inside `with tape:` first"
+                "backward on a tape that recorded nothing",
+                hint="launch kernels inside `with tape:` first, on arrays of floats with requires_grad=True",
             )
         if self._replayed:
             raise GradientError(

@@ -271,6 +271,37 @@ def test_loops_are_unrolled_where_static_asks_for_their_variable():
     assert odd(2.0) == 200.0
 
 
+known_as = sim.static
+
+
+@sim.kernel
+def of_another_name(y: sim.array[int]):
+    y[0] = known_as(known_as(3) + 4)
+
+
+known_as = float
+
+
+def test_static_is_what_it_was_where_the_kernel_is_defined():
+    y = sim.zeros(1, dtype=int)
+    sim.launch(of_another_name, 1, [y])
+    assert y.numpy()[0] == 7
+
+
+def test_what_static_gives_may_be_called_or_indexed_at_once():
+    double, pair = sim.func(twice_of), (3.0, 5.0)
+
+    @sim.func
+    def both(x: float):
+        return sim.static(double)(x) + sim.static(pair)[1]
+
+    assert both(4.0) == 13.0
+
+
+def twice_of(x: float):
+    return 2.0 * x
+
+
 def test_static_outside_of_a_kernel_is_its_argument():
     assert sim.static(3 + 4) == 7
 

@@ -4,12 +4,14 @@ user's call."""
 from __future__ import annotations
 
 import ast
+import gc
 import importlib
 import importlib.util
 import re
 import subprocess
 import sys
 import traceback
+import weakref
 
 import pytest
 
@@ -60,6 +62,7 @@ FUNCTIONS = [
     ("sim.tile_load(y, 4)", "sim.tile_load is not supported", "tiles; write a kernel per element"),
     ("sim.volume_lookup(s, v)", "sim.volume_lookup is not supported", "sampled fields"),
     ("sim.lenght(v)", "has no attribute 'lenght' (did you mean 'length'?)", ""),
+    ("10 == True", "== of the number 10 and the constant True: there is no implicit conversion", "write int(...)"),
     (
         "v + (1.0, 2.0, 3.0)",
         "+ is not defined for vec3<float32> and a tuple of 3",
@@ -282,6 +285,21 @@ def test_tracebacks_end_at_the_users_call(tmp_path, own_registry, monkeypatch, f
             assert frames(problem)[0] == __file__
         else:
             pytest.fail(f"{name} raised nothing")
+
+
+def test_an_error_that_is_kept_keeps_no_kernel_and_no_array_alive():
+    @sim.kernel
+    def unfinished(a: sim.array[float]):
+        a[0] = None
+
+    a = sim.zeros(1)
+    alive = [weakref.ref(unfinished), weakref.ref(a)]
+    with pytest.raises(sim.KernelError) as caught:
+        sim.launch(unfinished, 1, [a])
+    kept = caught.value.with_traceback(None)  # this function's own frame
+    del unfinished, a, caught
+    gc.collect()
+    assert kept.__context__ is None and [at() for at in alive] == [None, None]
 
 
 def test_frames_of_the_user_in_between_stay():

@@ -42,6 +42,28 @@ def test_numbers_keep_their_type(kind):
     assert pickle.loads(pickle.dumps(a)) == a
 
 
+def test_a_class_that_derives_from_a_number_is_that_type():
+    class Mass(sim.float16):  # type: ignore[valid-type, misc]
+        pass
+
+    assert np.dtype(Mass) == np.float16 == np.dtype(Mass(2)) and sim.zeros(1, dtype=Mass).dtype is sim.float16
+
+
+def test_what_does_not_make_a_value_is_refused():
+    wide, tall = sim.types.matrix((2, 3), float), sim.types.matrix((3, 2), float)
+    for make in (
+        lambda: wide(np.ones((3, 2))), lambda: wide(tall(1.0)), lambda: sim.quat([[1, 2], [3, 4]]),
+        lambda: sim.vec4(sim.mat22(1.0)),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="got numbers of shape"):
+            make()
+    assert sim.vec3(np.ones((3, 1))) == sim.vec3(1.0) and wide(np.arange(6.0)) == wide([[0, 1, 2], [3, 4, 5]])
+    with pytest.raises(TypeError, match=r"float32\(None\): expected a number"):
+        sim.float32(None)
+    with pytest.raises(ValueError, match="is a whole number, got inf"):
+        sim.vec3i(np.inf)
+
+
 def test_numbers_round_and_wrap():
     assert sim.float16(0.1).value == float(np.float16(0.1)) and sim.int8(200) == -56 and sim.uint8(-1) == 255
     assert sim.int32(2.9) == 2 and sim.float16(1e6).value == float("inf")

@@ -5,10 +5,12 @@ import gc
 import pickle
 import time
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
 
+import sim
 from sim.core.lang import types as t
 from sim.core.runtime.arrays.array import array, array1d, array2d, array3d, array4d, clone
 from sim.core.runtime.arrays.creation import (
@@ -64,8 +66,24 @@ def test_annotations():
     assert array2d[float] is array2d(dtype=float) is array(dtype=t.float32, ndim=2) is t.array_type(float, 2)
     assert array3d[int] is t.array_type(int, 3) and array4d(dtype=t.bool_) is t.array_type(bool, 4)
     assert array() is t.array_type(None) and array(ndim=3) is t.array_type(None, 3)
+    assert array[Any].dtype is Any and array2d[Any].dtype is Any
     with pytest.raises(ValueError, match="1 to 4"):
         array(dtype=float, ndim=5)
+
+
+def test_elements_that_are_no_type_are_refused_where_they_are_used():
+    class Widget: ...
+
+    assert array[Widget].dtype is Widget and repr(array2d[Widget]) == "array[Widget]"
+
+    @sim.kernel
+    def k(x: array[Widget]):
+        x[0] = 1.0
+
+    with pytest.raises(sim.KernelError, match="the annotation of `x` in `k`.*is not a type of the kernel language"):
+        sim.launch(k, 1, [sim.zeros(1)])
+    with pytest.raises(TypeError, match="is not a type of the kernel language"):
+        sim.zeros(2, dtype=sim.zeros(1))
 
 
 def test_dimension_classes_check():

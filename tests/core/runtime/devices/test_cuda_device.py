@@ -380,6 +380,27 @@ def test_streams_and_events(gpu):
     assert told(gpu) == [("synchronize",)]
 
 
+def test_a_launch_or_copy_runs_on_the_stream_that_it_is_given(gpu, monkeypatch):
+    x, y, seen, inner = sim.full(4, 1.0, device=gpu), sim.zeros(4, device=gpu), [], gpu.driver.launch
+    main, side, never = sim.get_stream(gpu), sim.Stream(gpu), sim.zeros(1, dtype=int, device=gpu)
+    command = sim.launch(double, 4, [x], [y], device=gpu, record_cmd=True)
+    monkeypatch.setattr(gpu.driver, "launch", lambda *args: (seen.append(gpu.stream), inner(*args))[1])
+    for act in (
+        lambda s: sim.launch(double, 4, [x], [y], stream=s),
+        lambda s: command.launch(stream=s),
+        lambda s: sim.capture_if(never, on_false=command.launch, stream=s),
+    ):
+        act(side)
+        act(main)
+    assert seen == [side.handle, main.handle] * 3 and gpu.stream == main.handle
+    copied, plain = [], gpu.driver.copy
+    monkeypatch.setattr(gpu.driver, "copy", lambda *args: (copied.append(gpu.stream), plain(*args))[1])
+    sim.copy(y, x, stream=side)
+    sim.copy(y, x)
+    assert copied == [side.handle, main.handle]
+    sim.capture_while(never, command.launch, stream=side)
+
+
 def test_streams_of_the_cpu_do_nothing():
     stream, begin, end = sim.Stream("cpu"), sim.Event("cpu", enable_timing=True), sim.Event("cpu", enable_timing=True)
     with sim.ScopedStream(stream):
@@ -387,6 +408,7 @@ def test_streams_of_the_cpu_do_nothing():
         stream.wait_stream(sim.get_stream("cpu"))
         stream.record_event(end)
     assert sim.get_event_elapsed_time(begin, end) >= 0
+    assert stream.is_complete and end.is_complete
 
 
 def test_dlpack_between_libraries_on_a_gpu(gpu, monkeypatch):

@@ -132,6 +132,19 @@ def test_with_several_gpus_every_call_says_which(bindings, monkeypatch):
     assert told(bindings) == ["cuCtxSetCurrent", "cuMemsetD8Async"] * 2
 
 
+def test_whether_work_is_done_is_asked_without_waiting(bindings):
+    driver = CudaDriver(0)
+    event = driver.new_event(False)
+    told(bindings)
+    assert driver.stream_ended(driver.stream) and driver.event_ended(event)
+    bindings.fails = {"cuStreamQuery": 600, "cuEventQuery": 600}  # not ready
+    assert not driver.stream_ended(driver.stream) and not driver.event_ended(event)
+    assert told(bindings) == ["cuStreamQuery", "cuEventQuery"] * 2
+    bindings.fails = {"cuStreamQuery": 2}
+    with pytest.raises(CudaError, match="OUT_OF_MEMORY"):
+        driver.stream_ended(driver.stream)
+
+
 def test_memory_is_freed_after_all_streams_are_done_with_it(bindings):
     driver = CudaDriver(0)
     address = driver.allocate(0)

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import sim
@@ -36,6 +37,40 @@ def test_arrays_are_written_where_they_are():
     assert fill_in(a) is None
     fill_in(a)
     assert a.list() == [0.0, 7.0, 4.0, 0.0]
+
+
+@sim.func
+def row(a: sim.array2d[float], i: int):
+    return a[i]
+
+
+@sim.func
+def part(a: sim.array2d[Any], k: int, begin: int, end: int):
+    return a[k, begin:end][::-1]
+
+
+@sim.func
+def same(a: Any):
+    return a
+
+
+@sim.func
+def two(a: sim.array[float]):
+    return a, 1.0
+
+
+def test_arrays_that_a_function_is_given_may_be_returned():
+    a = sim.array(np.arange(12.0).reshape(3, 4), dtype=float)
+    line = row(a, -1)
+    assert line.list() == [8.0, 9.0, 10.0, 11.0]
+    line.fill_(1.0)
+    assert a[2].list() == [1.0] * 4 and part(a, 1, 0, 4).list() == [7.0, 6.0, 5.0, 4.0]
+    assert part(a, 1, 1, 2).list() == [5.0] and part(a, 0, 2, 2).shape == (0,) and same(a) is a
+    for k in (3, -4):
+        with pytest.raises(IndexError, match=f"index {k} is out of range for dimension 0 of length 3"):
+            row(a, k)
+    with pytest.raises(sim.KernelError, match="`two` returns array"):
+        two(line)
 
 
 def test_indices_and_types_are_checked():

@@ -43,6 +43,16 @@ def with_struct(m: Material, y: sim.array[float]):
 
 
 @sim.kernel
+def with_blocks(m: sim.types.matrix((2, 3), float), q: sim.quat, y: sim.array[float]):
+    y[0] = m[1, 2] + q[3]
+
+
+@sim.kernel
+def with_place(v: sim.vec3i, y: sim.array[int]):
+    y[0] = v[0]
+
+
+@sim.kernel
 def with_vector(v: sim.vec3, y: sim.array[float]):
     y[sim.tid()] = v.x
 
@@ -79,9 +89,9 @@ ROWS = [
     (mean_square, 4, lambda: [points(), 1.0, 3.0],
      "inputs[2] ('loss') of kernel 'mean_square' is a float; expected array"),
     (mean_square, 4, lambda: [sim.zeros(4), 1.0, one()],
-     "inputs[0] ('x') of kernel 'mean_square' has elements of type float32; expected vec3<float32>"),
+     "inputs[0] ('x') of kernel 'mean_square' has dtype float32; expected vec3<float32>"),
     (mean_square, 4, lambda: [sim.zeros(4, dtype=sim.vec3d), 1.0, one()],
-     "has elements of type vec3<float64>; expected vec3<float32>"),
+     "has dtype vec3<float64>; expected vec3<float32>"),
     (mean_square, 4, lambda: [sim.zeros((4, 2), dtype=sim.vec3), 1.0, one()],
      "inputs[0] ('x') of kernel 'mean_square' has 2 dimensions; expected 1"),
     (mean_square, 4, lambda: [points(), 1.0], "takes 3 arguments, got 2: 'loss' is missing from inputs or outputs"),
@@ -105,6 +115,7 @@ ROWS = [
     (grid, (1, (1 << 31) + 1), lambda: [sim.zeros((4, 4))],
      "dim=(1, 2147483649): kernel 'grid' asks for tid() in dimension 1, whose extent 2147483649 is more than 2^31"),
     (small, 1, lambda: [200, 1, True, ints()], "inputs[0] ('n') of kernel 'small' is 200; expected int8"),
+    (small, 1, lambda: [np.int64(200), 1, True, ints()], "inputs[0] ('n') of kernel 'small' is np.int64(200)"),
     (small, 1, lambda: [1, -1, True, ints()], "inputs[1] ('m') of kernel 'small' is -1; expected uint16"),
     (small, 1, lambda: [1.5, 1, True, ints()], "inputs[0] ('n') of kernel 'small' is 1.5; expected int8"),
     (with_struct, 1, lambda: [3.0, one()],
@@ -114,7 +125,16 @@ ROWS = [
      "field 'rest' of inputs[0] ('m') of kernel 'with_struct' is a ndarray; expected array"),
     (with_vector, 1, lambda: [(1.0, 2.0), one()],
      "inputs[0] ('v') of kernel 'with_vector' has 2 components; expected vec3<float32>"),
-    (with_vector, 1, lambda: ["abc", one()], "expected vec3<float32>"),
+    (with_vector, 1, lambda: ["abc", one()], "'with_vector' is 'abc'; expected vec3<float32>"),
+    (with_vector, 1, lambda: [None, one()], "'with_vector' is None; expected vec3<float32>"),
+    (with_vector, 1, lambda: [("a", "b", "c"), one()], "is ('a', 'b', 'c'); expected vec3<float32>"),
+    (with_vector, 1, lambda: [(1e39, 0.0, 0.0), one()], "is (1e+39, 0.0, 0.0); expected vec3<float32>"),
+    (with_blocks, 1, lambda: [np.ones((3, 2)), sim.quat(), one()],
+     "inputs[0] ('m') of kernel 'with_blocks' has shape (3, 2); expected mat23<float32>"),
+    (with_blocks, 1, lambda: [np.ones((2, 3)), sim.mat22(), one()], "('q') of kernel 'with_blocks' has shape (2, 2)"),
+    (with_place, 1, lambda: [(1.5, 2.0, 3.0), ints()], "is (1.5, 2.0, 3.0); expected vec3<int32>"),
+    (with_place, 1, lambda: [sim.vec3(1.5, 2.0, 3.0), ints()], "is vec3f([1.5, 2.0, 3.0]); expected vec3<int32>"),
+    (with_place, 1, lambda: [(1 << 40, 2, 3), ints()], "is (1099511627776, 2, 3); expected vec3<int32>"),
     (with_vector, 1, lambda: [1.5, one()],
      "'v') of kernel 'with_vector' is a single value, 1.5; expected vec3<float32>: to fill it write vec3f(1.5)"),
     (with_struct, 1, lambda: [None, one()],
@@ -254,7 +274,7 @@ RECORDED_ROWS = [
     (lambda c: c.set_param_at_index(-1, 1.0), "there is no index -1"),
     (lambda c: c.set_param_by_name("z", 1.0), "kernel 'square' has no argument 'z'; it has x, scale, y"),
     (lambda c: c.set_param_at_index(0, sim.zeros(3)),
-     "argument 0 ('x') of kernel 'square' has elements of type float32; expected float64"),
+     "argument 0 ('x') of kernel 'square' has dtype float32; expected float64"),
     (lambda c: c.set_param_by_name("scale", "a"), "'scale' of kernel 'square' is 'a'; expected float64"),
     (lambda c: c.set_param_at_index(0, doubles(), adjoint=True), "this launch is a forward one"),
     (lambda c: c.set_dim((2, -2)), "expected at most 4 dimensions, of non-negative integers"),
@@ -287,3 +307,10 @@ def test_a_recorded_adjoint_never_runs_with_gradient_arrays_of_another_shape():
         match="'x' needs a gradient array of its shape, there is none; make the array with requires_grad=True",
     ):
         own.launch()
+
+
+def test_the_numbers_of_a_matrix_may_come_in_order_or_in_rows():
+    y = sim.zeros(1)
+    for m in (np.arange(6.0), np.arange(6.0).reshape(2, 3), [[0, 1, 2], [3, 4, 5]], np.arange(6.0).reshape(1, 6)):
+        sim.launch(with_blocks, 1, [m, np.array([[1.0], [2.0], [3.0], [4.0]]), y])
+        assert y.numpy()[0] == 9.0

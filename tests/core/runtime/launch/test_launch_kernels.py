@@ -1,10 +1,12 @@
 """Launches on real arrays: every type of argument, dimensions, strides, printing, faults, threads, processes."""
 
+import ast
 import io
 import os
 import subprocess
 import sys
 from contextlib import redirect_stdout
+from typing import Any
 
 import numpy as np
 import pytest
@@ -457,3 +459,24 @@ def test_an_array_of_a_recorded_launch_may_be_given_later():
     assert y.list() == [1, 1, 1]
     with pytest.raises(sim.LaunchError, match=r"argument 'y' of kernel 'uses_it' is None"):
         sim.launch(uses_it, 3, inputs=[None, False, None])
+
+
+class Doubled(ast.NodeTransformer):
+    """Doubles the numbers of a function."""
+
+    def visit_Constant(self, node: ast.Constant) -> ast.AST:
+        return ast.Constant(2.0 * node.value) if isinstance(node.value, float) else node
+
+
+def test_transformers_change_the_syntax_before_it_is_traced():
+    def scale(x: sim.array[Any]):
+        x[sim.tid()] *= 3.0
+
+    plain, twice = sim.Kernel(scale), sim.Kernel(scale, code_transformers=[Doubled(), Doubled()])
+    for kernel, factor in ((plain, 3.0), (twice, 12.0), (sim.overload(twice, [sim.array[float]]), 12.0)):
+        x = sim.ones(2, requires_grad=True)
+        with sim.Tape() as tape:
+            sim.launch(kernel, 2, [x])
+        assert x.list() == [factor] * 2
+        tape.backward(grads={x: [1.0, 1.0]})
+        assert x.grad.list() == [factor] * 2

@@ -101,6 +101,10 @@ def test_the_kernel_itself() -> None:
     assert isinstance(kernel, sim.Kernel) and out.numpy().tolist() == [3.0] * 4
 
 
+def forgets(a):
+    a * 2.0
+
+
 def test_what_does_not_fit_is_told() -> None:
     x = sim.array(X)
     with pytest.raises(ValueError, match=r"shapes \(11,\) and \(5,\) are not broadcastable"):
@@ -117,6 +121,8 @@ def test_what_does_not_fit_is_told() -> None:
         sim.map(lambda a: (a, a), x, out=x)
     with pytest.raises(KernelError, match="returns nothing"):
         sim.map(lambda a: None, x)
+    with pytest.raises(KernelError, match="`forgets` returns nothing"):
+        sim.map(forgets, x)
     with pytest.raises(KernelError, match="sin takes floats"):
         sim.map(sim.sin, sim.zeros(3, dtype=int))
 

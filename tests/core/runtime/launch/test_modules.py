@@ -60,6 +60,7 @@ def gradient(kernel) -> float:
 def test_an_overload_converts_what_it_is_launched_with():
     made = sim.overload(fill, [sim.array[sim.float64], sim.float64])
     assert sim.overload(fill, {"a": sim.array[sim.float64], "value": sim.float64}) is made
+    assert sim.overload(fill, [sim.zeros(3, dtype=sim.float64), sim.float64]) is made  # of an array: its type
     assert made.generic_parent is fill and not made.is_generic and fill.is_generic
     a = sim.zeros(2, dtype=sim.float64)
     sim.launch(made, 2, inputs=[a, 0.1])
@@ -209,6 +210,15 @@ def test_a_module_of_its_own_is_shared_by_equal_definitions():
     assert one is two and one.module is two.module
     assert other is not one and other.module.name != one.module.name and other.module.options["fast_math"] is True
 
+    def hinted(spilling):
+        @sim.kernel(module="unique", enable_cuda_smem_spilling=spilling)
+        def twice(a: sim.array[float]):
+            a[0] *= 2.0
+
+        return twice
+
+    assert hinted(None) is hinted(False) is not hinted(True)  # False says what holds anyway
+
     def around(factor):
         @sim.kernel(module="unique")
         def times(a: sim.array[float]):
@@ -216,9 +226,18 @@ def test_a_module_of_its_own_is_shared_by_equal_definitions():
 
         return times
 
+    def chosen(values):
+        @sim.kernel(module="unique")
+        def first(a: sim.array[float]):
+            a[0] = float(values[0])
+
+        return first
+
     a = sim.array([1.0], dtype=float)
     kept = around(2.0)
     assert around(2.0) is kept is not around(2)
+    assert chosen((1, (2.0, "a"))) is chosen((1, (2.0, "a"))) is not chosen((1, (2, "a")))
+    assert chosen([1, 2]) is not chosen([1, 2])  # which may change, each for itself
     assert kept.module.name != around(3.0).module.name
     sim.launch(around(3.0), 1, inputs=[a])
     assert a.list() == [3.0]

@@ -1,5 +1,6 @@
 """`retain_grad`: the gradient of content that launches have written stays, and is not counted twice."""
 
+import numpy as np
 import pytest
 
 import sim
@@ -51,3 +52,11 @@ def test_it_goes_with_requires_grad():
     assert a.retain_grad
     a.requires_grad = False
     assert not a.retain_grad
+
+
+def test_copies_and_arrays_like_others_may_retain_theirs():
+    x, host = sim.ones(3, requires_grad=True), np.ones(3, np.float32)
+    for make in (sim.zeros_like, sim.ones_like, sim.empty_like, sim.clone, lambda x, **k: sim.full_like(x, 2.0, **k)):
+        assert make(x, retain_grad=True).retain_grad and not make(x, pinned=False).retain_grad
+    assert sim.from_numpy(host, requires_grad=True, retain_grad=True).retain_grad
+    assert not x.retain_grad

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Sequence
 from itertools import chain
+from typing import Any
 
 from sim.core.lang.errors import KernelError, did_you_mean
 from sim.core.lang.frontend.function import Function
@@ -126,7 +127,7 @@ def _is_as_annotated(t: Context, x: TracedValue, wanted: Type | tuple[Type | Non
     if is_number(x) and isinstance(wanted, Scalar):
         return isinstance(x, bool) == (wanted.kind == "b") and (wanted.is_float or not isinstance(x, float))
     if isinstance(x, ArrayRef) and isinstance(wanted, ArrayType):
-        return x.ndim == wanted.ndim and wanted.dtype in (None, x.dtype)
+        return x.ndim == wanted.ndim and wanted.dtype in (Any, x.dtype)
     return type_of(x, t.real) is wanted
 
 
@@ -163,25 +164,25 @@ def trace_effects(syntax: Syntax, function: Function, arg_types: Arguments, real
     with t.b:
         frame.env.update(bind_arguments(t, function, args, {}, function.source.node))
         result = run_body(t, frame)
-        value, ty = ((), None) if result is None else result_of(t, function, result)
+        value, ty = ((), None) if result is None else result_of(t, function.name, result)
     out = t.finish(function.name, function.source.span(function.source.node), flatten(value))
     out.attrs["result"] = ty
     return out
 
 
-def result_of(t: Context, function: Function, result: TracedValue) -> tuple[TracedValue, TracedValue]:
+def result_of(t: Context, name: str, result: TracedValue) -> tuple[TracedValue, TracedValue]:
     """The result with weak numbers made values, and its type or tuple of types."""
     if result is None:
-        raise t.error(None, f"`{function.name}` returns nothing", "add a `return`")
+        raise t.error(None, f"`{name}` returns nothing", "add a `return`")
     if isinstance(result, tuple):
-        both = [result_of(t, function, r) for r in result]
+        both = [result_of(t, name, r) for r in result]
         return tuple(v for v, _ in both), tuple(k for _, k in both)
     if is_number(result):
         result = t.as_value(result)
     ty = type_of(result)
     if not isinstance(ty, (Scalar, CompositeType)):
         raise t.error(
-            None, f"`{function.name}` returns {describe(result)}", "return numbers, vectors, matrices or structs"
+            None, f"`{name}` returns {describe(result)}", "return numbers, vectors, matrices or structs"
         )
     return result, ty
 
@@ -247,7 +248,7 @@ def parameter_value(t: Context, name: str, ty: TracedValue) -> TracedValue:
         parts = tuple(parameter_value(t, f"{name}.{k}", part) for k, part in enumerate(ty))
         return Members(parts, ty.what) if isinstance(ty, Members) else parts
     if isinstance(ty, (Scalar, ArrayType)):
-        if isinstance(ty, ArrayType) and ty.dtype is None:
+        if isinstance(ty, ArrayType) and ty.dtype is Any:
             raise t.error(None, f"argument '{name}': an array of anything needs the type of its elements here")
         value = Value(ty, name)
         t.block.params.append(value)

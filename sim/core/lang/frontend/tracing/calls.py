@@ -213,7 +213,7 @@ def _cost(t: Context, function: Function, given: Keywords) -> tuple[int, int]:
     """How far arguments are from what a definition asks for: numbers that it converts, parameters without a type."""
     converted = generic = 0
     for p in function.parameters(t.real):
-        if p.type is None or (isinstance(p.type, ArrayType) and p.type.dtype is None):
+        if p.type is None or (isinstance(p.type, ArrayType) and p.type.dtype is Any):
             generic += 1
         elif is_number(given[p.name]) and type_of(given[p.name], t.real) is not p.type:
             converted += 1

@@ -275,7 +275,7 @@ class Context:
     def _fit_array(x: TracedValue, ty: ArrayType) -> TracedValue:
         if not isinstance(x, ArrayRef):
             raise Mismatch(f"expected {ty}, got {describe(x)}")
-        if x.ndim != ty.ndim or ty.dtype not in (None, x.dtype):
+        if x.ndim != ty.ndim or ty.dtype not in (Any, x.dtype):
             raise Mismatch(f"expected {ty}, got {type_of(x)}")
         return x
 
@@ -340,6 +340,10 @@ class Context:
                 f"pass it as an argument: `{name}: sim.array(dtype=...)`",
             )
         return x
+
+    def of_static(self, x: TracedValue, node: ast.AST) -> TracedValue:
+        """What `static(...)` stands for."""
+        return x if isinstance(x, range) else self.static(x, "static(...)", node)
 
     def _static_struct(self, x: HostStruct, name: str, node: ast.AST) -> StructValue:
         ty: Struct = x._sim_struct_

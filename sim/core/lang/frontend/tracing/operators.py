@@ -314,6 +314,9 @@ def compare(t: Context, op: ast.cmpop, a: TracedValue, b: TracedValue, node: ast
         if name in ("eq", "ne") and (a is None or b is None):
             return name == "ne"
         raise t.error(node, f"{sign} is not defined for {describe(a)} and {describe(b)}")
+    if is_number(a) and is_number(b) and isinstance(a, bool) != isinstance(b, bool):  # as of values of the run
+        what = f"{sign} of {describe(a)} and {describe(b)}: there is no implicit conversion"
+        raise t.error(node, what, "compare with True or False, or write int(...)")
     try:
         return bool(_PYTHON[name](a, b))
     except TypeError as problem:
