@@ -181,9 +181,7 @@ def result_of(t: Context, name: str, result: TracedValue) -> tuple[TracedValue, 
         result = t.as_value(result)
     ty = type_of(result)
     if not isinstance(ty, (Scalar, CompositeType)):
-        raise t.error(
-            None, f"`{name}` returns {describe(result)}", "return numbers, vectors, matrices or structs"
-        )
+        raise t.error(None, f"`{name}` returns {describe(result)}", "return numbers, vectors, matrices or structs")
     return result, ty
 
 
