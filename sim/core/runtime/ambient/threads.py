@@ -20,7 +20,8 @@ import numpy as np
 
 from sim.core.backends.base import Executable
 from sim.core.backends.llvm.python_calls import builtin_repeat
-from sim.core.backends.native import ACTIVE, ROW, STOP, WORDS, YIELD, native
+from sim.core.backends.native import ROW, native
+from sim.core.backends.native_text import ACTIVE, STOP, WORDS, YIELD
 from sim.core.lang.memoize import compiling
 from sim.core.runtime.compiled.compiled import Compiled
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from sim.core.backends.native import PART, ROW, native
+from sim.core.backends.native import ROW, native
+from sim.core.backends.native_text import PART
 from sim.core.runtime.ambient.profile import open_profiles, timed
 from sim.core.runtime.ambient.threads import get_num_threads, run_table
 from sim.core.runtime.compiled.argument_packing import address_of_block
