@@ -28,10 +28,9 @@ def crowded(model: Model, batches: Sequence[ConstraintBatch]) -> bool:
 
 def make_room(model: Model, moving: Any, parted: bool) -> list[array]:
     """Room in a `moving_struct` for what is added up over the contacts of each mover; none where nothing is parted."""
-    made, vec3 = [], vector(3, model.dtype)
-    for name, kind in {"carried": vec3, "lasting": vec3, "parting": vector(2, model.dtype)}.items():
-        on_body = vector(6, model.dtype) if kind is vec3 else kind
-        for key, each, count in ((name, kind, model.particle_count), (f"body_{name}", on_body, model.body_count)):
+    made, vec3, spatial = [], vector(3, model.dtype), vector(6, model.dtype)
+    for name, on_body in {"carried": spatial, "lasting": spatial, "parting": vec3}.items():
+        for key, each, count in ((name, vec3, model.particle_count), (f"body_{name}", on_body, model.body_count)):
             made.append(zeros(count if parted else 0, each, model.device, model.requires_grad))
             setattr(moving, key, made[-1])
     return made

@@ -6,8 +6,8 @@ step alone, and when the impact was is lost: of a block that slides into a wall 
 impact at s, with what contacts pressed and rubbed with as the last step ended, F,
 
     s h F         is there before it: contacts give it in any case, and approaches at the impact are those with it
-    (1 - s) h F   is how much of what they give besides is a force after it, which rebounds have to let act; what is
-                  more is their answer to the impact
+    (1 - s) h F   of all contacts of a mover is how much of what one gives besides is a force after it, which rebounds
+                  have to let act: what slides back leans the other way.  What is more answers the impact
 
 F is off by as much as it changes in a step, which is of no matter to a part of one.
 """
@@ -32,24 +32,25 @@ from sim.core.runtime.launch.kernel import Kernel, kernel
 @memoize
 def make_cleared(real: Scalar) -> Kernel:
     """Sets what `make_parting` and `rebound` add up over movers `tid()` to zero."""
-    vec2, vec3, spatial, Moving = vector(2, real), vector(3, real), vector(6, real), moving_struct(real)
+    vec3, spatial, Moving = vector(3, real), vector(6, real), moving_struct(real)
 
     @kernel
     def clear(particles: int, bodies: int, moving: Moving):
         i = tid()
         if i < particles:
-            moving.carried[i], moving.lasting[i], moving.parting[i] = vec3(), vec3(), vec2()
+            moving.carried[i], moving.lasting[i], moving.parting[i] = vec3(), vec3(), vec3()
         if i < bodies:
-            moving.body_carried[i], moving.body_lasting[i], moving.body_parting[i] = spatial(), spatial(), vec2()
+            moving.body_carried[i], moving.body_lasting[i], moving.body_parting[i] = spatial(), spatial(), vec3()
 
     return clear
 
 
 @memoize
 def make_parting(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel:
-    """Of each mover when it is first hit in a step: (1 - s) times how much of an impact it is, and that, `parting`; and
-    by how much contacts change its velocity in a step as they pressed and rubbed in the last one, `carried`."""
-    n_particles, n_bodies, spatial, vec2 = len(slots.particles), len(slots.bodies), vector(6, real), vector(2, real)
+    """Of each mover when it is first hit in a step, (1 - s) times how much of an impact it is, and that, and how much
+    [N] it was pressed in the last one: `parting`; and by how much contacts, as they pressed and rubbed then, change its
+    velocity in a step: `carried`."""
+    n_particles, n_bodies, spatial, vec3 = len(slots.particles), len(slots.bodies), vector(6, real), vector(3, real)
     sides, masses_at, contact = sides_of(slots, real), masses_of(slots), contact_of(c, slots, real)
     particles, owners, chosen = slots.particles, tuple(own[0] for own in slots.bodies), chosen_of(c)
     _, response, _ = row_functions(slots)
@@ -59,8 +60,8 @@ def make_parting(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kerne
         return chosen(contacts, k) and (contacts.pressed[k] > 0.0 or contacts.impacts.share[k] > 0.0)
 
     @func
-    def later(before, left, share):
-        return vec2(max(before[0], left), max(before[1], share))
+    def later(before, left, share, pressed):
+        return vec3(max(before[0], left), max(before[1], share), before[2] + pressed)
 
     @func
     def carry(k, contacts, moving, dt):
@@ -83,18 +84,17 @@ def make_parting(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kerne
     @func
     def one(k, contacts, moving, dt):
         if parts(contacts, k):
-            share = contacts.impacts.share[k]
-            if share > 0.0:
-                left = share * min(1.0 - contacts.impacts.time[k] / dt, real(1.0))
-                for p in static(range(n_particles)):
-                    at = contacts.points[k, static(particles[p])]
-                    if moving.w[at] > 0.0:
-                        moving.parting[at] = later(moving.parting[at], left, share)
-                for g in static(range(n_bodies)):
-                    at = contacts.points[k, static(owners[g])]
-                    if moving.bodies.inv_mass[at] > 0.0:
-                        moving.body_parting[at] = later(moving.body_parting[at], left, share)
-            if contacts.pressed[k] > 0.0:
+            share, pressed = contacts.impacts.share[k], contacts.pressed[k]
+            left = share * min(1.0 - contacts.impacts.time[k] / dt, real(1.0))
+            for p in static(range(n_particles)):
+                at = contacts.points[k, static(particles[p])]
+                if moving.w[at] > 0.0:
+                    moving.parting[at] = later(moving.parting[at], left, share, pressed)
+            for g in static(range(n_bodies)):
+                at = contacts.points[k, static(owners[g])]
+                if moving.bodies.inv_mass[at] > 0.0:
+                    moving.body_parting[at] = later(moving.body_parting[at], left, share, pressed)
+            if pressed > 0.0:
                 carry(k, contacts, moving, dt)
 
     return form.kernel("part", one, parts, c, slots, real)
@@ -103,22 +103,22 @@ def make_parting(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kerne
 @memoize
 def cut_of(slots: Slots, real: Scalar) -> Function:
     """`cut(k, contacts, moving, dt)` in a kernel: of the normal multiplier of contact k what is before an impact on
-    what it touches, and what lasts after it, by the force of the last step; zeros where there is no impact."""
+    what it touches, and how much may last after it, by the forces of the last step; zeros where there is none."""
     n_particles, n_bodies = len(slots.particles), len(slots.bodies)
     particles, owners, vec2 = slots.particles, tuple(own[0] for own in slots.bodies), vector(2, real)
 
     @func
     def cut(k, contacts, moving, dt):
-        left, share, found = real(0.0), real(0.0), vec2()
+        left, share, weight, found = real(0.0), real(0.0), real(0.0), vec2()
         for p in static(range(n_particles)):
             of = moving.parting[contacts.points[k, static(particles[p])]]
-            left, share = max(left, of[0]), max(share, of[1])
+            left, share, weight = max(left, of[0]), max(share, of[1]), max(weight, of[2])
         for g in static(range(n_bodies)):
             of = moving.body_parting[contacts.points[k, static(owners[g])]]
-            left, share = max(left, of[0]), max(share, of[1])
-        if share > 0.0 and contacts.pressed[k] > 0.0:
-            whole = contacts.impacts.rests[k] * dt * dt * contacts.pressed[k]
-            found = vec2((share - left) * whole, left * whole)
+            left, share, weight = max(left, of[0]), max(share, of[1]), max(weight, of[2])
+        if share > 0.0:
+            whole = contacts.impacts.rests[k] * dt * dt
+            found = vec2((share - left) * whole * contacts.pressed[k], left * whole * weight)
         return found
 
     return cut
