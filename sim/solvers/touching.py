@@ -25,7 +25,7 @@ from sim.constraints.contact.impact import make_impact
 from sim.constraints.contact.impulses.rebound import make_inertias, make_meeting, make_rebound
 from sim.constraints.contact.impulses.restitution import NoRebound, Rebounding, Restitution
 from sim.constraints.contact.impulses.rows import RowLayout, row_struct
-from sim.constraints.contact.parted import make_cleared, make_parting
+from sim.constraints.contact.parted import make_carried, make_cleared, make_parting
 from sim.constraints.contact.projection import make_contact_projection
 from sim.constraints.contact.resting import make_contact_end, make_contact_start, make_parted_end, make_slid
 from sim.constraints.contact.solids.facets import FACETS, make_side_choice
@@ -44,9 +44,9 @@ from sim.model.model import Model
 from sim.model.state import State
 from sim.solvers.batch import ConstraintBatch, Rows
 from sim.solvers.bodies import BodyStep
+from sim.solvers.near.crowded import crowded, make_room, make_split
 from sim.solvers.near.lanes import NearContacts, NearLanes
 from sim.solvers.near.passing import PassingCheck, PointPassingCheck
-from sim.solvers.parted import crowded, make_room, make_split
 
 CHOSEN = {
     contact_corner: ("face",),
@@ -258,9 +258,9 @@ class FrictionStep:
         model = self.model
         counts = model.particle_count, model.body_count
         launch(make_cleared(model.dtype), max(counts), [*counts, self.moving])
-        for t in self.touching.values():
-            form = self._form(t, False)
-            kernel = make_parting(t.batch.set.constraint, t.batch.set.slots, model.dtype, form)
+        each = [(make, t) for make in (make_parting, make_carried) for t in self.touching.values()]
+        for make, t in each:
+            kernel = make(t.batch.set.constraint, t.batch.set.slots, model.dtype, self._form(t, False))
             for rows in self.rows_of(t.batch):
                 launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
 

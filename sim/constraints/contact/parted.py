@@ -47,57 +47,82 @@ def make_cleared(real: Scalar) -> Kernel:
 
 @memoize
 def make_parting(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel:
-    """Of each mover when it is first hit in a step, (1 - s) times how much of an impact it is, and that, and how much
-    [N] it was pressed in the last one: `parting`; and by how much contacts, as they pressed and rubbed then, change its
-    velocity in a step: `carried`."""
+    """Of each mover when it is first hit in a step, (1 - s) times how much of an impact it is, and that: `parting`."""
+    n_particles, n_bodies, vec3 = len(slots.particles), len(slots.bodies), vector(3, real)
+    particles, owners, chosen = slots.particles, tuple(own[0] for own in slots.bodies), chosen_of(c)
+
+    @func
+    def hits(contacts, k: int):
+        return chosen(contacts, k) and contacts.impacts.share[k] > 0.0
+
+    @func
+    def later(before, left, share):
+        return vec3(max(before[0], left), max(before[1], share), before[2])
+
+    @func
+    def one(k, contacts, moving, dt):
+        if hits(contacts, k):
+            share = contacts.impacts.share[k]
+            left = share * min(1.0 - contacts.impacts.time[k] / dt, real(1.0))
+            for p in static(range(n_particles)):
+                at = contacts.points[k, static(particles[p])]
+                if moving.w[at] > 0.0:
+                    moving.parting[at] = later(moving.parting[at], left, share)
+            for g in static(range(n_bodies)):
+                at = contacts.points[k, static(owners[g])]
+                if moving.bodies.inv_mass[at] > 0.0:
+                    moving.body_parting[at] = later(moving.body_parting[at], left, share)
+
+    return form.kernel("part", one, hits, c, slots, real)
+
+
+@memoize
+def make_carried(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel:
+    """Of each mover that is hit how much [N] it was pressed in the last step, in `parting`, and by how much contacts,
+    as they pressed and rubbed then, change its velocity in a step: `carried`."""
     n_particles, n_bodies, spatial, vec3 = len(slots.particles), len(slots.bodies), vector(6, real), vector(3, real)
     sides, masses_at, contact = sides_of(slots, real), masses_of(slots), contact_of(c, slots, real)
     particles, owners, chosen = slots.particles, tuple(own[0] for own in slots.bodies), chosen_of(c)
     _, response, _ = row_functions(slots)
 
     @func
-    def parts(contacts, k: int):
-        return chosen(contacts, k) and (contacts.pressed[k] > 0.0 or contacts.impacts.share[k] > 0.0)
+    def presses(contacts, k: int):
+        return chosen(contacts, k) and contacts.pressed[k] > 0.0
 
     @func
-    def later(before, left, share, pressed):
-        return vec3(max(before[0], left), max(before[1], share), before[2] + pressed)
-
-    @func
-    def carry(k, contacts, moving, dt):
-        pressed = contacts.pressed[k]
-        (p_k, b_k, _, begun, _, _, _), _, _, placed_k, data_k = sides(k, contacts, moving)
-        x_0 = [moving.x_ref[p_k[p]] for p in static(range(n_particles))]
-        _, G, _, T, E, _, _ = contact(x_0, begun, placed_k, data_k)
-        masses, inertias = masses_at(p_k, b_k, begun, moving.w, moving.bodies)
-        x = along_both(T, contacts.pulled[k])
-        force = [
-            dt * (pressed * G[i] + x[0] * E[0][i] + x[1] * E[1][i]) for i in static(range(n_particles + 2 * n_bodies))
-        ]
-        motion = response(force, masses, inertias)
-        for p in static(range(n_particles)):
-            moving.carried[p_k[p]] += motion[p]
-        for g in static(range(n_bodies)):
-            d, turned = motion[n_particles + 2 * g], motion[n_particles + 2 * g + 1]
-            moving.body_carried[b_k[g]] += spatial(d[0], d[1], d[2], turned[0], turned[1], turned[2])
+    def heavier(before, pressed):
+        return vec3(before[0], before[1], before[2] + pressed)
 
     @func
     def one(k, contacts, moving, dt):
-        if parts(contacts, k):
-            share, pressed = contacts.impacts.share[k], contacts.pressed[k]
-            left = share * min(1.0 - contacts.impacts.time[k] / dt, real(1.0))
+        if presses(contacts, k):
+            pressed, share = contacts.pressed[k], real(0.0)
             for p in static(range(n_particles)):
-                at = contacts.points[k, static(particles[p])]
-                if moving.w[at] > 0.0:
-                    moving.parting[at] = later(moving.parting[at], left, share, pressed)
+                share = max(share, moving.parting[contacts.points[k, static(particles[p])]][1])
             for g in static(range(n_bodies)):
-                at = contacts.points[k, static(owners[g])]
-                if moving.bodies.inv_mass[at] > 0.0:
-                    moving.body_parting[at] = later(moving.body_parting[at], left, share, pressed)
-            if pressed > 0.0:
-                carry(k, contacts, moving, dt)
+                share = max(share, moving.body_parting[contacts.points[k, static(owners[g])]][1])
+            if share > 0.0:
+                (p_k, b_k, _, begun, _, _, _), _, _, placed_k, data_k = sides(k, contacts, moving)
+                x_0 = [moving.x_ref[p_k[p]] for p in static(range(n_particles))]
+                _, G, _, T, E, _, _ = contact(x_0, begun, placed_k, data_k)
+                masses, inertias = masses_at(p_k, b_k, begun, moving.w, moving.bodies)
+                x = along_both(T, contacts.pulled[k])
+                force = [
+                    dt * (pressed * G[i] + x[0] * E[0][i] + x[1] * E[1][i])
+                    for i in static(range(n_particles + 2 * n_bodies))
+                ]
+                motion = response(force, masses, inertias)
+                for p in static(range(n_particles)):
+                    moving.carried[p_k[p]] += motion[p]
+                    if masses[p] > 0.0:
+                        moving.parting[p_k[p]] = heavier(moving.parting[p_k[p]], pressed)
+                for g in static(range(n_bodies)):
+                    d, turned = motion[n_particles + 2 * g], motion[n_particles + 2 * g + 1]
+                    moving.body_carried[b_k[g]] += spatial(d[0], d[1], d[2], turned[0], turned[1], turned[2])
+                    if masses[n_particles + g] > 0.0:
+                        moving.body_parting[b_k[g]] = heavier(moving.body_parting[b_k[g]], pressed)
 
-    return form.kernel("part", one, parts, c, slots, real)
+    return form.kernel("carry", one, presses, c, slots, real)
 
 
 @memoize

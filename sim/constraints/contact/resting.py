@@ -123,9 +123,11 @@ def make_parted_end(real: Scalar) -> Kernel:
         pulled: array[vec3],
     ):
         k = tid()
-        part = rests[k] / (dt * dt)
+        part, pulls = rests[k] / (dt * dt), along[k]
+        if cut[k][0] > 0.0:
+            pulls -= rubbed[k]
         pressed[k] = part * max(multiplier[k] + late[k] - cut[k][0], real(0.0))
-        pulled[k] = part * (along[k] - rubbed[k])
+        pulled[k] = part * pulls
 
     return end
 
@@ -198,9 +200,10 @@ def make_keep(real: Scalar) -> Kernel:
                 k = e * lane + r
                 force, rubs, to = real(0.0), vec3(), rank[e] * lane + r
                 if multiplier[k] > 0.0 or cut[k][0] > 0.0:
-                    part = rests[k] / (dt * dt)
-                    force = part * max(multiplier[k] + late[k] - cut[k][0], real(0.0))
-                    rubs = part * (along[k] - rubbed[k])
+                    part, rubs = rests[k] / (dt * dt), along[k]
+                    if cut[k][0] > 0.0:
+                        rubs -= rubbed[k]
+                    force, rubs = part * max(multiplier[k] + late[k] - cut[k][0], real(0.0)), part * rubs
                 pressed[to], slid_after[to], pulled[to] = force, slid[k], rubs
 
     keep.race_free = True  # ranks are all different

@@ -289,7 +289,8 @@ def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar, crowded: 
             total = pressed + dlam
             if static(crowded):  # what was before an impact is given in any case
                 total -= contacts.cut[k][0]
-                pulled = pulled - contacts.rubbed[k]
+                if contacts.cut[k][0] > 0.0:
+                    pulled = pulled - contacts.rubbed[k]
             if abs(total) * own <= NEAR * travel[k] + rounding:
                 switching[k] = switching[k] | static(CLOSING)
             for i in static(range(2)):

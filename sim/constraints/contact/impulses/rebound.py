@@ -78,10 +78,13 @@ def make_meeting(c: Constraint, slots: Slots, real: Scalar, form: Form, crowded:
         contacts.late[k] = 0.0
         pushes = contacts.multiplier[k] > 0.0
         if static(crowded):
-            parts, rubbed = cut(k, contacts, moving, dt), vec3()
+            parts = cut(k, contacts, moving, dt)
             if parts[0] > 0.0:
-                pushes, rubbed = True, (parts[0] / contacts.pressed[k]) * contacts.pulled[k]
-            contacts.cut[k], contacts.rubbed[k], contacts.lasting[k] = parts, rubbed, vec3()
+                pushes = True
+                contacts.rubbed[k] = (parts[0] / contacts.pressed[k]) * contacts.pulled[k]
+            if parts[1] > 0.0:
+                contacts.lasting[k] = vec3()
+            contacts.cut[k] = parts
         if pushes:
             (p_k, b_k, _, begun, _, _, poses), x_p, _, placed_k, data_k = sides(k, contacts, moving)
             masses, inertias = masses_at(p_k, b_k, moving)
