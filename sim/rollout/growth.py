@@ -162,6 +162,8 @@ class GrowthMeter:
         if by_velocities or not max(by_positions, put_in.max(initial=0.0)):
             # put in by velocities or multipliers: it shows in the positions some steps before the end
             by_positions = max(by_positions, norms[-max(4, len(norms) // 16) :].max())
+            # what slides does so alike wherever it is: a velocity is at least that of its way in all of the time
+            by_positions = max(by_positions, by_velocities / (max(steps[-1], 1) * self.dt))
         found.times, found.norms = steps * self.dt, norms
         scale = np.maximum(largest, by_positions)
         found.gains = norms / np.where(scale > 0.0, scale, 1.0)

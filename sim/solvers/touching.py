@@ -25,8 +25,9 @@ from sim.constraints.contact.impact import make_impact
 from sim.constraints.contact.impulses.rebound import make_inertias, make_meeting, make_rebound
 from sim.constraints.contact.impulses.restitution import NoRebound, Rebounding, Restitution
 from sim.constraints.contact.impulses.rows import RowLayout, row_struct
+from sim.constraints.contact.parted import make_carried, make_cleared, make_parting
 from sim.constraints.contact.projection import make_contact_projection
-from sim.constraints.contact.resting import make_contact_end, make_contact_start, make_slid
+from sim.constraints.contact.resting import make_contact_end, make_contact_start, make_parted_end, make_slid
 from sim.constraints.contact.solids.facets import FACETS, make_side_choice
 from sim.constraints.contact.solids.mesh_edges import contact_mesh_edges, make_mesh_edge_choice
 from sim.constraints.contact.solids.meshes import contact_mesh, make_mesh_choice
@@ -43,6 +44,7 @@ from sim.model.model import Model
 from sim.model.state import State
 from sim.solvers.batch import ConstraintBatch, Rows
 from sim.solvers.bodies import BodyStep
+from sim.solvers.near.crowded import crowded, make_room, make_split
 from sim.solvers.near.lanes import NearContacts, NearLanes
 from sim.solvers.near.passing import PassingCheck, PointPassingCheck
 
@@ -68,6 +70,11 @@ def pressed(batch: ConstraintBatch) -> str:
 def slid(batch: ConstraintBatch) -> str:
     """The name of another."""
     return f"{batch.set.name}.slid"
+
+
+def pulled(batch: ConstraintBatch) -> str:
+    """The name of a third."""
+    return f"{batch.set.name}.pulled"
 
 
 @dataclass(eq=False)
@@ -118,6 +125,8 @@ class FrictionStep:
         self.moving.inertia = zeros(model.body_count, matrix((3, 3), real), model.device, model.requires_grad)
         given = any(path.rpartition(".")[2] == "restitution" for path in model.materials)
         self.restitution: Restitution = Rebounding() if given and self.gains is None else NoRebound()
+        self.crowded = self.near is not None or crowded(model, self.batches)
+        self._parts = make_room(model, self.moving, self.crowded)
         self.touching: dict[str, Touching] = {}
         for batch in self.batches:
             if not batch.set.surface:
@@ -150,6 +159,7 @@ class FrictionStep:
                 gained=gained,
                 rows=rows,
             )
+            self._parts += make_split(model, contacts, n if self.crowded else 0)
             self.touching[batch.set.name] = Touching(batch, contacts, surface, impacts, along, late, still)
 
     @property
@@ -157,7 +167,7 @@ class FrictionStep:
         """Arrays that every step writes before it reads them."""
         near = [] if self.near is None else self.near.scratch
         passing = [*self.passing.scratch, *self.points_passing.scratch]
-        return [*near, *passing, self.moving.inertia] + [
+        return [*near, *passing, *self._parts, self.moving.inertia] + [
             a
             for t in self.touching.values()
             for a in (
@@ -167,6 +177,7 @@ class FrictionStep:
                 t.impacts.before,
                 t.impacts.hits,
                 t.impacts.time,
+                t.impacts.share,
                 t.along,
                 t.late,
                 t.contacts.gained,
@@ -239,16 +250,31 @@ class FrictionStep:
                     launch(choice, threads, [*first, *reach, *moved], [t.batch.parameters])
             kernel = make_impact(made.constraint, made.slots, model.dtype, form, self.gains is not None)
             launch(kernel, threads, [*self._all(t), t.contacts, moving, dt])
+        if self.crowded:
+            self._part(dt)
+
+    def _part(self, dt: float) -> None:
+        """What impacts part, of all contacts."""
+        model = self.model
+        counts = model.particle_count, model.body_count
+        launch(make_cleared(model.dtype), max(counts), [*counts, self.moving])
+        each = [(make, t) for make in (make_parting, make_carried) for t in self.touching.values()]
+        for make, t in each:
+            kernel = make(t.batch.set.constraint, t.batch.set.slots, model.dtype, self._form(t, False))
+            for rows in self.rows_of(t.batch):
+                launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
 
     def _remember(self, t: Touching, state: State) -> None:
         """The forces and slips of contacts in a state are those that kernels read and write."""
         lanes, bodies = self._lanes(t), bool(t.batch.set.slots.bodies)
         if lanes is not None:
-            t.contacts.pressed, t.contacts.slid = lanes.pressed, lanes.slid
-        elif bodies:
+            t.contacts.pressed, t.contacts.slid, t.contacts.pulled = lanes.pressed, lanes.slid, lanes.pulled
+        elif bodies or self.crowded:
             t.contacts.pressed = state.history[pressed(t.batch)]
-            if self._stacks:
+            if bodies and self._stacks:
                 t.contacts.slid = state.history[slid(t.batch)]
+            if self.crowded:
+                t.contacts.pulled = state.history[pulled(t.batch)]
 
     def _lanes(self, t: Touching) -> NearLanes | None:
         """Where the contacts of a set are those of near pairs."""
@@ -286,7 +312,7 @@ class FrictionStep:
     def sweeps(self) -> int:
         """How often velocities are swept for every sweep over positions: what stands on something else rattles where
         those that one contact leaves behind reach the others."""
-        return STACKED if self._stacks else 1
+        return STACKED if self._stacks else 1 + self.crowded
 
     @property
     def _stacks(self) -> bool:
@@ -297,15 +323,21 @@ class FrictionStep:
     def history(self) -> tuple[Field, ...]:
         """The normal forces that contacts end a step with."""
         near = () if self.near is None else self.near.history
-        return near + tuple(
-            field
-            for t in self.pressing
-            if not t.batch.set.lane
-            for field in (
-                Field(pressed(t.batch), (t.batch.set.count,), "real", "N", "normal forces of contacts"),
-                Field(slid(t.batch), (t.batch.set.count,), "vec3", "m", "slips that friction takes back"),
-            )[: 1 + self._stacks]
-        )
+        return near + tuple(field for t in self.remembered if not t.batch.set.lane for field in self._fields(t))
+
+    @property
+    def remembered(self) -> list[Touching]:
+        """The contacts whose forces are part of the state."""
+        return list(self.touching.values()) if self.crowded else self.pressing
+
+    def _fields(self, t: Touching) -> list[Field]:
+        n, fields = (t.batch.set.count,), []
+        fields.append(Field(pressed(t.batch), n, "real", "N", "normal forces of contacts"))
+        if self._stacks and t.batch.set.slots.bodies:
+            fields.append(Field(slid(t.batch), n, "vec3", "m", "slips that friction takes back"))
+        if self.crowded:
+            fields.append(Field(pulled(t.batch), n, "vec3", "N", "forces of friction"))
+        return fields
 
     def start(self, batch: ConstraintBatch, rows: Rows, wide: bool, dt: float) -> None:
         """Contacts that share no mover push as they did at the end of the last step.  wide: see `project`."""
@@ -320,18 +352,23 @@ class FrictionStep:
         if self.near is not None:
             self.near.check()
         self.passing.check()
-        for t in self.pressing:
+        for t in self.remembered:
             made, lanes = t.batch.set, self._lanes(t)
             self._remember(t, after)
-            if self._stacks:
+            if self._stacks and made.slots.bodies:
                 form, threads = _over_all(made)
                 kernel = make_slid(made.constraint, made.slots, self.model.dtype, form)
                 launch(kernel, threads, [*self._all(t), t.contacts, self.moving, dt])
             if lanes is not None:
-                lanes.keep(t.batch, t.late, t.impacts.rests, after, dt)
+                lanes.keep(t.contacts, after, dt)
+                continue
+            of = t.contacts
+            if self.crowded:
+                inputs = [t.batch.multiplier, t.late, t.along, of.cut, of.rubbed, t.impacts.rests, dt]
+                launch(make_parted_end(self.model.dtype), made.count, inputs, [of.pressed, of.pulled])
                 continue
             kernel, inputs = make_contact_end(self.model.dtype), [t.batch.multiplier, t.late, t.impacts.rests, dt]
-            launch(kernel, made.count, inputs, [t.contacts.pressed])
+            launch(kernel, made.count, inputs, [of.pressed])
 
     def project(self, batch: ConstraintBatch, rows: Rows, wide: bool, first: bool, dt: float) -> None:
         """One projection of contacts that share no mover.  wide: compiled for many side by side."""
@@ -348,12 +385,12 @@ class FrictionStep:
             launch(make_inertias(model.dtype), model.body_count, [moving.bodies, moving.turn], [moving.inertia])
         for t in self.touching.values():
             form, threads = _over_all(t.batch.set)
-            kernel = make_meeting(t.batch.set.constraint, t.batch.set.slots, model.dtype, form)
+            kernel = make_meeting(t.batch.set.constraint, t.batch.set.slots, model.dtype, form, self.crowded)
             launch(kernel, threads, [*self._all(t), t.contacts, moving, dt])
 
     def rebound(self, batch: ConstraintBatch, rows: Rows, wide: bool, dt: float) -> None:
         """One sweep over the velocities after the step, of the same."""
         made, t = batch.set, self.touching[batch.set.name]
         form = self._form(t, wide)
-        kernel = make_rebound(made.constraint, made.slots, self.model.dtype, self.restitution, form)
+        kernel = make_rebound(made.constraint, made.slots, self.model.dtype, self.restitution, form, self.crowded)
         launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])

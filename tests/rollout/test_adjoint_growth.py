@@ -165,3 +165,19 @@ def test_overflow_is_of_no_use():
         1e-16, np.array([0.0, 1.0, 2.0]), np.array([np.nan, 1e5, 1.0]), np.array([np.nan, 1e5, 1.0])
     )
     assert not found.useful and found.horizon < 1.0 and found.message
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_slides_is_not_chaotic():
+    """Its speed is the same wherever it is: next to nothing of that gradient shows in the positions, until it begins to
+    touch, and then the gradient grew by 1e5."""
+    builder = sim.ModelBuilder(gravity=(4.7, -8.6, 0))
+    surface = sim.ModelBuilder.ShapeConfig(mu=0.09)
+    builder.add_shape_capsule(builder.add_body((0, 0.1, 0)), None, 0.1, 0.15, cfg=surface)
+    builder.add_ground_plane(cfg=surface)
+    model = builder.finalize(dtype=sim.float64, requires_grad=True)
+    with sim.Tape() as tape:
+        trajectory = sim.rollout(sim.SolverXPBD(model), model.state(), 240, 1 / 480)
+    rates = trajectory.final.body_qd
+    tape.backward(grads={rates: sim.array(np.eye(1, 6), dtype=rates.dtype)})
+    assert trajectory.adjoint_growth.growth < 10

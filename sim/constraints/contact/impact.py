@@ -129,14 +129,13 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
         gap_0, resting = gap(x_0, begun, placed_k, data_k), resting_speed(moving.gravity[0], dt)
         target, rebound, rests, before = real(0.0), real(0.0), still_of(gap_0, resting * dt), vec3()
         e = 0.5 * (contacts.surface.restitution[k] + contacts.surface.other_restitution[k])
-        hits, time = real(0.0), real(0.0)
+        hits, time, share_of_impact = real(0.0), real(0.0), real(0.0)
         if gap_1 < 0.0 or gap_1 < FAR * (gap_0 - gap_1):
             C_0, G_0 = rows_at(x_0, begun, placed_k, data_k)
             v_0 = velocities(p_k, b_k, moving.v, moving.body_qd)
             rate = product(G_0[0], v_0)
             a, s, approach = approach_of(C_0[0], gap_1, rate, dt)
-            share_of_impact = real(0.0)  # 0 for what rests, 1 for an impact
-            if approach > resting:
+            if approach > resting:  # 0 for what rests, 1 for an impact
                 share_of_impact = real(1.0)
                 if approach < 2.0 * resting:
                     share_of_impact = (approach - resting) / resting
@@ -161,6 +160,6 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
             target = real(LATER)
         impacts.target[k], impacts.rebound[k] = target, rebound
         impacts.rests[k], impacts.before[k] = rests, before - contacts.slid[k]
-        impacts.hits[k], impacts.time[k] = hits, time
+        impacts.hits[k], impacts.time[k], impacts.share[k] = hits, time, share_of_impact
 
     return form.kernel("impact", one, chosen_of(c), c, slots, real)

@@ -16,7 +16,7 @@ from sim.constraints.contact.impulses.restitution import Restitution
 from sim.constraints.contact.projection import push_of
 from sim.constraints.slots.linearization import masses_of
 from sim.constraints.slots.pattern import Slots
-from sim.core.lang.frontend.builtins import min, static, tid
+from sim.core.lang.frontend.builtins import max, min, static, tid
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.vector import dot
 from sim.core.lang.memoize import memoize
@@ -106,9 +106,36 @@ def make_contact_end(real: Scalar) -> Kernel:
 
 
 @memoize
+def make_parted_end(real: Scalar) -> Kernel:
+    """The same, and those of friction, `pulled` [N], where impacts part steps: what there is after one."""
+    vec2, vec3 = vector(2, real), vector(3, real)
+
+    @kernel
+    def end(
+        multiplier: array[real],
+        late: array[real],
+        along: array[vec3],
+        cut: array[vec2],
+        rubbed: array[vec3],
+        rests: array[real],
+        dt: real,
+        pressed: array[real],
+        pulled: array[vec3],
+    ):
+        k = tid()
+        part, pulls = rests[k] / (dt * dt), along[k]
+        if cut[k][0] > 0.0:
+            pulls -= rubbed[k]
+        pressed[k] = part * max(multiplier[k] + late[k] - cut[k][0], real(0.0))
+        pulled[k] = part * pulls
+
+    return end
+
+
+@memoize
 def make_recall(real: Scalar) -> Kernel:
-    """The forces `pressed` and slips `slid` of a lane `tid()`, a near pair, by where its key stands among those of the
-    state before: 0 where it was not near then."""
+    """The forces `pressed` and `pulled` and slips `slid` of a lane `tid()`, a near pair, by where its key stands among
+    those of the state before: 0 where it was not near then."""
     vec3 = vector(3, real)
 
     @kernel
@@ -119,8 +146,10 @@ def make_recall(real: Scalar) -> Kernel:
         keys: array[int],
         before: array[real],
         slid_before: array[vec3],
+        pulled_before: array[vec3],
         pressed: array[real],
         slid: array[vec3],
+        pulled: array[vec3],
     ):
         e = tid()
         if e < lanes[lanes.shape[0] - 1]:
@@ -133,19 +162,20 @@ def make_recall(real: Scalar) -> Kernel:
                     high = middle
             at = min(low, keys.shape[0] - 1)
             for r in range(lane):
+                k, known = e * lane + r, at * lane + r
                 if keys[at] == key[e]:
-                    pressed[e * lane + r], slid[e * lane + r] = before[at * lane + r], slid_before[at * lane + r]
+                    pressed[k], slid[k], pulled[k] = before[known], slid_before[known], pulled_before[known]
                 else:
-                    pressed[e * lane + r], slid[e * lane + r] = 0.0, vec3()
+                    pressed[k], slid[k], pulled[k] = 0.0, vec3(), vec3()
 
     return recall
 
 
 @memoize
 def make_keep(real: Scalar) -> Kernel:
-    """The forces of a lane `tid()` at the end of a step, where they rest, to where its pair stands among the keys."""
-
-    vec3 = vector(3, real)
+    """The forces of a lane `tid()` at the end of a step, where they rest, to where its pair stands among the keys: what
+    there is after an impact that parts it."""
+    vec2, vec3 = vector(2, real), vector(3, real)
 
     @kernel
     def keep(
@@ -154,20 +184,27 @@ def make_keep(real: Scalar) -> Kernel:
         rank: array[int],
         multiplier: array[real],
         late: array[real],
+        along: array[vec3],
+        cut: array[vec2],
+        rubbed: array[vec3],
         rests: array[real],
         dt: real,
         slid: array[vec3],
         pressed: array[real],
         slid_after: array[vec3],
+        pulled: array[vec3],
     ):
         e = tid()
         if e < lanes[lanes.shape[0] - 1]:
             for r in range(lane):
                 k = e * lane + r
-                force = real(0.0)
-                if multiplier[k] > 0.0:
-                    force = rests[k] * (multiplier[k] + late[k]) / (dt * dt)
-                pressed[rank[e] * lane + r], slid_after[rank[e] * lane + r] = force, slid[k]
+                force, rubs, to = real(0.0), vec3(), rank[e] * lane + r
+                if multiplier[k] > 0.0 or cut[k][0] > 0.0:
+                    part, rubs = rests[k] / (dt * dt), along[k]
+                    if cut[k][0] > 0.0:
+                        rubs -= rubbed[k]
+                    force, rubs = part * max(multiplier[k] + late[k] - cut[k][0], real(0.0)), part * rubs
+                pressed[to], slid_after[to], pulled[to] = force, slid[k], rubs
 
     keep.race_free = True  # ranks are all different
     return keep

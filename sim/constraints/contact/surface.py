@@ -28,8 +28,9 @@ def impact_kinds(real: Scalar) -> dict[str, Type]:
     before:  (3,) [m] the slip before the impact, which friction does not act on
     hits:    1 for what acts along its rows as it hits, see `hitting`, 0 for what does so as the step ends
     time:    [s] of the impact, from the beginning of the step
+    share:   1 for an impact, 0 for what rests
     """
-    numbers = {name: real for name in ("target", "rebound", "rests", "hits", "time")}
+    numbers = {name: real for name in ("target", "rebound", "rests", "hits", "time", "share")}
     return {**numbers, "before": vector(3, real)}
 
 

@@ -229,8 +229,8 @@ def make_look(c: Constraint, slots: Slots, real: Scalar, rough: bool) -> Kernel:
 
 
 @memoize
-def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
-    """The same before a sweep over the velocities, of contacts with friction or restitution."""
+def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar, crowded: bool) -> Kernel:
+    """The same before a sweep over the velocities, of contacts with friction or restitution; crowded: see `parted`."""
     Contacts, Moving = contact_struct(c, slots, real), moving_struct(real)
     sides, masses_at, velocities = sides_of(slots, real), masses_of(slots), velocities_of(slots)
     meeting, slip_rate, stopping_at = meeting_of(c, slots, real), slip_rate_of(slots), stopping_of(slots, real)
@@ -287,6 +287,10 @@ def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar) -> Kernel
                 if near(beyond, real(0.0), real(1.0)):
                     switching[k] = switching[k] | static(THRESHOLD)
             total = pressed + dlam
+            if static(crowded):  # what was before an impact is given in any case
+                total -= contacts.cut[k][0]
+                if contacts.cut[k][0] > 0.0:
+                    pulled = pulled - contacts.rubbed[k]
             if abs(total) * own <= NEAR * travel[k] + rounding:
                 switching[k] = switching[k] | static(CLOSING)
             for i in static(range(2)):

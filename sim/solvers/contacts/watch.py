@@ -234,7 +234,7 @@ class ContactWatch:
         if velocities:
             assert isinstance(solver, SolverXPBD)
             friction = solver.friction
-            kernel = make_look_at_velocities(made.constraint, made.slots, model.dtype)
+            kernel = make_look_at_velocities(made.constraint, made.slots, model.dtype, friction.crowded)
             inputs = [rows.begin, friction.touching[made.name].contacts, friction.moving, s.dt, done, *marks[1:]]
             launch(kernel, rows.count, inputs, [looked.does, looked.switching])
             return

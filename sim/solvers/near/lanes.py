@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from sim.constraints.contact.resting import make_keep, make_recall
 from sim.core.lang.types import int32, vector
@@ -38,6 +39,7 @@ class NearLanes:
     made: ConstraintSet
     pressed: array
     slid: array
+    pulled: array
     single: bool
 
     def __post_init__(self) -> None:
@@ -63,7 +65,7 @@ class NearLanes:
         """All that a step writes before it reads it."""
         own = [self.lanes, self.shapes, self.busy, self.first, self.second, self.key, self.rank, self.keys]
         filled = [*self.made.parameters.values(), *self.made.placing.values(), *self.made.surface.values()]
-        return [*own, self._color, self._chosen, self.pressed, self.slid, self.made.points, *filled]
+        return [*own, self._color, self._chosen, self.pressed, self.slid, self.pulled, self.made.points, *filled]
 
     @property
     def rows(self) -> Iterator[Rows]:
@@ -84,13 +86,14 @@ class NearLanes:
         return [rows.begin, self.key.size if in_turn else 1, int(rows.back), self.lanes]
 
     @property
-    def history(self) -> tuple[Field, Field, Field]:
-        """The keys of the pairs of a state, and the normal forces of their contacts."""
+    def history(self) -> tuple[Field, Field, Field, Field]:
+        """The keys of the pairs of a state, and the forces of their contacts."""
         n = self.key.size
         return (
             Field(f"{self.made.name}.keys", (n,), "int", "", "pairs that were near", True),
             Field(f"{self.made.name}.pressed", (n * self.of.lane,), "real", "N", "normal forces of contacts"),
             Field(f"{self.made.name}.slid", (n * self.of.lane,), "vec3", "m", "slips that friction takes back"),
+            Field(f"{self.made.name}.pulled", (n * self.of.lane,), "vec3", "N", "forces of friction"),
         )
 
     def assign(self, total: array, pairs: array, left_over: array) -> None:
@@ -132,16 +135,18 @@ class NearLanes:
 
     def recall(self, before: State) -> None:
         """The forces with which the pairs ended the last step."""
-        keys, pressed, slid = (before.history[field.name] for field in self.history)
-        inputs = [self.of.lane, self.lanes, self.key, keys, pressed, slid]
-        launch(make_recall(self.model.dtype), self.key.size, inputs, [self.pressed, self.slid])
+        keys, *kept = (before.history[field.name] for field in self.history)
+        inputs = [self.of.lane, self.lanes, self.key, keys, *kept]
+        launch(make_recall(self.model.dtype), self.key.size, inputs, [self.pressed, self.slid, self.pulled])
 
-    def keep(self, batch: ConstraintBatch, late: array, rests: array, after: State, dt: float) -> None:
-        """Keeps the forces with which they end this one."""
-        keys, pressed, slid = (after.history[field.name] for field in self.history)
+    def keep(self, contacts: Any, after: State, dt: float) -> None:
+        """Keeps the forces with which they end this one; contacts: see `contact_struct`."""
+        keys, *kept = (after.history[field.name] for field in self.history)
         keys.assign(self.keys)
-        inputs = [self.of.lane, self.lanes, self.rank, batch.multiplier, late, rests, dt, self.slid]
-        launch(make_keep(self.model.dtype), self.key.size, inputs, [pressed, slid])
+        of = contacts
+        parted = [of.multiplier, of.late, of.along, of.cut, of.rubbed, of.impacts.rests]
+        inputs = [self.of.lane, self.lanes, self.rank, *parted, dt, self.slid]
+        launch(make_keep(self.model.dtype), self.key.size, inputs, kept)
 
 
 @dataclass(eq=False)
@@ -166,6 +171,7 @@ class NearContacts:
                 s,
                 b.set,
                 zeros(b.set.count, real, device, grad),
+                zeros(b.set.count, vector(3, real), device, grad),
                 zeros(b.set.count, vector(3, real), device, grad),
                 grad,
             )

@@ -13,11 +13,13 @@ from sim.constraints.contact.geometry import across
 from sim.constraints.contact.hitting import meeting_of, rate_at_impact, shifts_of, two_sided
 from sim.constraints.contact.impulses.restitution import Restitution
 from sim.constraints.contact.impulses.rows import RowLayout, keep_of, kept_of, normal_of, rate_of, spread_of
+from sim.constraints.contact.parted import cut_of
 from sim.constraints.slots.bodies import body_struct, matrix_in_world
 from sim.constraints.slots.linearization import row_functions, velocities_of
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import static, tid
 from sim.core.lang.frontend.function import Function, func
+from sim.core.lang.library.vector import dot
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, matrix, quaternion, vector
 from sim.core.runtime.arrays.array import array
@@ -27,6 +29,12 @@ from sim.core.runtime.launch.kernel import Kernel, kernel
 @func
 def _pushes(contacts, k: int):
     return contacts.multiplier[k] > 0.0
+
+
+@func
+def _pushed(contacts, k: int):
+    pushes = contacts.multiplier[k] > 0.0 or contacts.cut[k][0] > 0.0
+    return pushes and contacts.rows.numbers[k, 0] > 0.0  # something is chosen
 
 
 @memoize
@@ -57,16 +65,27 @@ def make_inertias(real: Scalar) -> Kernel:
 
 
 @memoize
-def make_meeting(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel:
-    """Where contacts that push touch as a step ends, `contacts.rows`; `late` is zero from here on."""
+def make_meeting(c: Constraint, slots: Slots, real: Scalar, form: Form, crowded: bool) -> Kernel:
+    """Where contacts that push touch as a step ends, `contacts.rows`; `late` is zero from here on.  crowded: and what
+    impacts part, see `parted`."""
     sides, masses_at = sides_of(slots, real), inertias_of(slots)
     meeting, keep, velocities = meeting_of(c, slots, real), keep_of(c, slots, real), velocities_of(slots)
-    n_particles = len(slots.particles)
+    n_particles, cut, vec3 = len(slots.particles), cut_of(slots, real), vector(3, real)
+    _, _, product = row_functions(slots)
 
     @func
     def one(k, contacts, moving, dt):
         contacts.late[k] = 0.0
-        if contacts.multiplier[k] > 0.0:
+        pushes = contacts.multiplier[k] > 0.0
+        if static(crowded):
+            parts = cut(k, contacts, moving, dt)
+            if parts[0] > 0.0:
+                pushes = True
+                contacts.rubbed[k] = (parts[0] / contacts.pressed[k]) * contacts.pulled[k]
+            if parts[1] > 0.0:
+                contacts.lasting[k] = vec3()
+            contacts.cut[k] = parts
+        if pushes:
             (p_k, b_k, _, begun, _, _, poses), x_p, _, placed_k, data_k = sides(k, contacts, moving)
             masses, inertias = masses_at(p_k, b_k, moving)
             x_0 = [moving.x_ref[p_k[p]] for p in static(range(n_particles))]
@@ -75,14 +94,23 @@ def make_meeting(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kerne
             met = meeting(x_p, x_0, poses, begun, v_0, hits, t, placed_k, data_k, masses)
             n, _, G, _, share, arms, apart = met
             keep(k, contacts.rows, G, n, share, arms, apart, masses, inertias)
+            if static(crowded):
+                rebound = impacts.rebound[k]
+                if rebound > 0.0 and t > 0.0:  # what comes has been pressed and rubbed by others until then
+                    e = 0.5 * (contacts.surface.restitution[k] + contacts.surface.other_restitution[k])
+                    slower = product(G, velocities(p_k, b_k, moving.carried, moving.body_carried))
+                    impacts.rebound[k] = max(rebound - (e * impacts.share[k] * t / dt) * slower, real(0.0))
 
     return form.kernel("meet", one, every, c, slots, real)
 
 
 @memoize
-def make_rebound(c: Constraint, slots: Slots, real: Scalar, restitution: Restitution, form: Form) -> Kernel:
+def make_rebound(
+    c: Constraint, slots: Slots, real: Scalar, restitution: Restitution, form: Form, crowded: bool
+) -> Kernel:
     """The velocities after a step of what contacts have pushed: dC/dt = `impacts.rebound`, and the slip as friction
-    allows, by impulses `late` [m kg] that count with those of the positions; less, where they would add energy."""
+    allows, by impulses `late` [m kg] that count with those of the positions; less, where they would add energy.
+    crowded: what rests has pressed and rubbed before an impact, and rebounds from one let go on what lasts."""
     spatial, n_particles, n_bodies = vector(6, real), len(slots.particles), len(slots.bodies)
     masses_at, velocities, kept = inertias_of(slots), velocities_of(slots), kept_of(c, slots, real)
     rate, spread, (_, response, _) = rate_of(c, slots), spread_of(c, slots), row_functions(slots)
@@ -92,11 +120,31 @@ def make_rebound(c: Constraint, slots: Slots, real: Scalar, restitution: Restitu
     layout = RowLayout(c, slots)
     pair, last, shifts = two_sided(slots), layout.shape[0] - 1, shifts_of(slots)
     between_there, along_there = rate_at_impact(slots, tuple(g for _, g in layout.arms))
-    one_direction = layout.one_direction
+    one_direction, live = layout.one_direction, _pushed if crowded else _pushes
+
+    @func
+    def outlast(k, contacts, moving, n, share, arms, T, post, along, masses, inertias, dt):
+        """What lasts of what is given after an impact: as much as the force before it would give."""
+        whole = contacts.cut[k][1]
+        if whole > 0.0 and post > 0.0:
+            part = min(whole / post, real(1.0))
+            now = (part * post) * n + (part * along[0]) * T[0] + (part * along[1]) * T[1]
+            more = now - contacts.lasting[k]
+            pressing = dot(more, n)
+            given = force(k, contacts.rows, n, share, arms, pressing / dt, (more - pressing * n) / dt)
+            motion = response(given, masses, inertias)
+            for p in static(range(n_particles)):
+                moving.lasting[contacts.points[k, static(particles[p])]] += motion[p]
+            for g in static(range(n_bodies)):
+                d, turned = motion[n_particles + 2 * g], motion[n_particles + 2 * g + 1]
+                moving.body_lasting[contacts.points[k, static(owners[g])]] += spatial(
+                    d[0], d[1], d[2], turned[0], turned[1], turned[2]
+                )
+            contacts.lasting[k] = now
 
     @func
     def one(k, contacts, moving, dt):
-        if contacts.multiplier[k] > 0.0:
+        if live(contacts, k):
             p_k = [contacts.points[k, j] for j in static(particles)]
             b_k = [contacts.points[k, j] for j in static(owners)]
             n, share, arms, own, coupled, K = kept(k, contacts.rows)
@@ -112,9 +160,21 @@ def make_rebound(c: Constraint, slots: Slots, real: Scalar, restitution: Restitu
             away = rate_along(k, contacts.rows, n, velocity, between)
             if static(pair and not one_direction):
                 away += along_there(gradient(k, contacts.rows, n, share, arms), velocity, shifted)
-            dlam = max((rebound - away) * dt / own, -pressed)
+            least, rubbed = real(0.0), 0.0 * before
+            if static(crowded):
+                least = contacts.cut[k][0]
+                if least > 0.0:
+                    rubbed = along_both(T, contacts.rubbed[k])
+                if rebound > 0.0:
+                    after = velocities(p_k, b_k, moving.lasting, moving.body_lasting)
+                    more = rate_along(k, contacts.rows, n, after, rate(n, share, arms, after))
+                    rebound = max(rebound + more, real(0.0))
+            dlam = max((rebound - away) * dt / own, least - pressed)
             u = dt * along_both(T, between) + dlam * coupled  # with what the normal impulse adds to it
-            x = coulomb(K, K @ before - u, mu * (pressed + dlam))
+            post = pressed + dlam
+            if static(crowded):
+                post = max(post - least, real(0.0))
+            x = rubbed + coulomb(K, K @ (before - rubbed) - u, mu * post)
             if rebound > 0.0:
                 gained, gravity = contacts.gained[k], moving.gravity[0]
                 G = gradient(k, contacts.rows, n, share, arms)
@@ -123,6 +183,10 @@ def make_rebound(c: Constraint, slots: Slots, real: Scalar, restitution: Restitu
                     dlam, x, pressed, pulled, away, own, gained, velocity, masses, inertias, gravity, G, T, E, dt
                 )
                 contacts.gained[k] = gained + added
+            if static(crowded):
+                outlast(
+                    k, contacts, moving, n, share, arms, T, pressed + dlam - least, x - rubbed, masses, inertias, dt
+                )
             pushed = (x - before) / dt
             along = pushed[0] * T[0] + pushed[1] * T[1]
             motion = response(force(k, contacts.rows, n, share, arms, dlam / dt, along), masses, inertias)
@@ -134,4 +198,4 @@ def make_rebound(c: Constraint, slots: Slots, real: Scalar, restitution: Restitu
             contacts.late[k] = pressed - contacts.multiplier[k] + dlam
             contacts.along[k] = x[0] * T[0] + x[1] * T[1]
 
-    return form.kernel("rebound", one, _pushes, c, slots, real)
+    return form.kernel("rebound", one, live, c, slots, real)
