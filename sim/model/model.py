@@ -278,19 +278,28 @@ class Model:
         before = {
             a.buffer for a in (*self.materials.values(), *self.arrays.values(), *derived, *measured) if a.requires_grad
         }
-        for buffer in before:
-            buffer.requires_grad = buffer in wanted
-        for d in self._derivations:
-            if any(a.requires_grad for a in d.sources):
-                for a in d.outputs:
-                    a.buffer.requires_grad = a.buffer in before
-        self._narrowed += 1
-        try:
-            yield
-        finally:
-            self._narrowed -= 1
+        narrowed = self._narrowed
+
+        def put_back() -> None:
+            self._narrowed = narrowed
             for buffer in before:
                 buffer.requires_grad = True
+
+        try:
+            try:
+                self._narrowed = narrowed + 1
+                for buffer in before:
+                    buffer.requires_grad = buffer in wanted
+                for d in self._derivations:
+                    if any(a.requires_grad for a in d.sources):
+                        for a in d.outputs:
+                            a.buffer.requires_grad = a.buffer in before
+                yield
+            finally:
+                put_back()
+        except BaseException:
+            put_back()  # also where the user interrupts it
+            raise
 
     # ------------------------------------------------------------------------------------------ what goes with it
     def state(self) -> State:

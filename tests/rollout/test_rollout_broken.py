@@ -140,7 +140,8 @@ def test_a_failed_try_leaves_nothing_on_the_tape(system, strategy):
         wanted = reference(system)
         if fail is None:
             Case(SYSTEMS[system]()).rollout(STRATEGIES[strategy])  # what is compiled now is no event below
-            events = interrupted(lambda case=case: case.rollout(STRATEGIES[strategy]), None)
+            other = Case(SYSTEMS[system]())  # as the tries below: nothing is captured yet, and a tape is open
+            events = interrupted(lambda other=other: other.record(STRATEGIES[strategy]), None)
         with sim.Tape() as tape:
             before = None
             for _ in range(3):
@@ -292,3 +293,20 @@ def test_threads(shared):
     for thread in threads:
         thread.join()
     assert not failures, failures[0]
+
+
+def test_gradients_of_some_values_end_wherever_that_breaks_off():
+    """At any line on the way in or out: then all values have gradients again, and states have forces with some."""
+    model = SYSTEMS["cloth"]().model
+
+    def narrow():
+        with model.gradients_of(["sheet.distance.compliance"]):
+            pass
+
+    def flags():
+        return [a.requires_grad for a in (*model.materials.values(), *model.arrays.values())]
+
+    before = flags()
+    for at in range(interrupted(narrow, None)):
+        interrupted(narrow, at)
+        assert flags() == before and model.state().particle_f.requires_grad, at
