@@ -86,14 +86,14 @@ def test_one_stands_on_the_other(kinds: tuple[str, str]) -> None:
     np.testing.assert_allclose(end.body_q.numpy(), model.state().body_q.numpy(), rtol=0, atol=3e-5)
 
 
-def beams(height: float, speed: float = 0.0) -> sim.Model:
+def beams(height: float, speed: float = 0.0, turns: float = 0.0) -> sim.Model:
     """A beam on, or above, another one that it crosses, which is in the world: no vertex of either is near."""
     builder = sim.ModelBuilder(gravity=(0, -9.81, 0))
     rough = Config(density=500.0, mu=0.5)
     turned = (0, -0.0282843, 0, *(np.sin(np.pi / 8), 0, 0, np.cos(np.pi / 8)))  # along x, an edge up
     builder.add_shape_mesh(-1, turned, vertices=CORNERS, indices=FACES, scale=(0.2, 0.02, 0.02), cfg=rough,
                            label="below")  # fmt: skip
-    body = builder.add_body([0.0, height, 0.0, 0, 0, 0, 1], label="above", velocity=(0, speed, 0))
+    body = builder.add_body([0.0, height, 0.0, 0, 0, 0, 1], label="above", velocity=(0, speed, 0), spin=(0, 0, turns))
     builder.add_shape_box(body, None, 0.02, 0.02, 0.2, cfg=rough, label="hull")
     return builder.finalize(dtype=sim.float64)
 
@@ -105,11 +105,19 @@ def test_a_beam_lies_across_an_edge() -> None:
     np.testing.assert_allclose(end.body_q.numpy(), model.state().body_q.numpy(), rtol=0, atol=3e-5)
 
 
+@pytest.mark.parametrize("speed", [-30.0, -80.0])
+def test_a_fast_beam_is_stopped(speed: float) -> None:
+    """By edges alone, in a step in which it comes four times as far as it is high."""
+    model = beams(0.04, speed)
+    end = sim.rollout(sim.SolverXPBD(model), model.state(), 12, 1 / 480).final
+    np.testing.assert_allclose(end.body_q.numpy(), beams(0.02).state().body_q.numpy(), rtol=0, atol=2e-4)
+
+
 def test_what_comes_through_or_begins_inside_is_an_error() -> None:
     """By edges alone, too."""
     with pytest.raises(sim.ModelError, match=r"begin 0.0\d+ m inside of each other"):
         beams(0.0)
-    model = beams(0.04, -60.0)
+    model = beams(0.04, -60.0, 60.0)
     with pytest.raises(ContactError, match="come through"):
         sim.rollout(sim.SolverXPBD(model), model.state(), 12, 1 / 480)
 

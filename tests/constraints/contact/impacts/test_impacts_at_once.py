@@ -1,0 +1,108 @@
+"""Bodies that are hit at several places at once, on faces: at any phase of the step, and with one sweep.
+
+Each corner had its own bound of energy, which what one of them gives back to another exceeds: boxes that fell on a face
+came back too slowly, and spun, with any number of sweeps.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from contact_worlds import G, coordinate, gradients
+
+import sim
+
+Config = sim.ModelBuilder.ShapeConfig
+HALF = (0.3, 0.1, 0.2)
+IDENTITY = (0.0, 0.0, 0.0, 1.0)
+
+
+def boxed(at: tuple[float, float, float], velocity: tuple[float, float, float], mu: float, e: float) -> sim.ModelBuilder:
+    """A box, and gravity if it is at some height."""
+    made = sim.ModelBuilder(gravity=(0, -G if at[1] else 0.0, 0))
+    body = made.add_body(sim.transformd(at, IDENTITY), label="b", velocity=velocity)
+    made.add_shape_box(body, None, *HALF, cfg=Config(mass=1.0, mu=mu, restitution=e), label="h")
+    return made
+
+
+def add_wall(made: sim.ModelBuilder, kind: str, mu: float, e: float) -> None:
+    """A plane at x = 0, or a ball at half the height of a box on the floor."""
+    cfg = Config(mass=1.0, mu=mu, restitution=e)
+    if kind == "plane":
+        made.add_ground_plane(0.0, normal=(-1, 0, 0), cfg=cfg, label="wall")
+        return
+    body = made.add_body(sim.transformd((0.1, HALF[1], 0), IDENTITY), held=True, label="w")
+    made.add_shape_sphere(body, None, 0.1, cfg=cfg, label="wall")
+
+
+@pytest.mark.parametrize("mu", [0.0, 0.4])
+@pytest.mark.parametrize("phase", [0.1, 0.5, 0.9])
+def test_a_face_on_a_wall(phase: float, mu: float) -> None:
+    """One sweep: it comes straight back, e times as fast."""
+    v, e, rate, steps = 1.3, 0.45, 480, 12
+    made = boxed((-HALF[0] - v / rate * (4 + phase), 0, 0), (v, 0, 0), mu, e)
+    add_wall(made, "plane", mu, e)
+    model = made.finalize(dtype=sim.float64)
+    end = sim.rollout(sim.SolverXPBD(model), model.state(), steps, 1 / rate).final
+    np.testing.assert_allclose(end.body_qd.numpy()[0], (-e * v, 0, 0, 0, 0, 0), rtol=0, atol=3e-5)
+    assert end.body_q.numpy()[0, 0] == pytest.approx(-HALF[0] - e * v / rate * (steps - 4 - phase), abs=1e-7)
+
+
+@pytest.mark.parametrize(("e", "mu"), [(0.0, 0.2), (0.5, 0.0), (0.5, 0.2), (1.0, 0.1)])
+def test_a_box_falls_on_a_face_as_it_slides(e: float, mu: float) -> None:
+    """One sweep: each impact takes mu (1 + e) times its speed from the sliding; what rests slides on."""
+    rate, steps, height, v = 480, 216, 0.31, 1.5
+
+    def exact(height: float) -> float:
+        x, falls = v * np.sqrt(2 * height / G), np.sqrt(2 * height * G)
+        left, slides = steps / rate - np.sqrt(2 * height / G), v - mu * (1 + e) * falls
+        if e == 0.0:
+            return float(x + slides * left - 0.5 * mu * G * left**2)
+        assert left < 2 * e * falls / G
+        return float(x + slides * left + e * falls * left - 0.5 * G * left**2)
+
+    made = boxed((0, height + HALF[1], 0), (v, 0, 0), mu, e)
+    made.add_ground_plane(cfg=Config(mu=mu, restitution=e))
+    model = made.finalize(dtype=sim.float64, requires_grad=True)
+    both = np.array([[1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0]])
+    end, by = gradients(model, steps, 1 / rate, lambda found: (found.body_q, both))
+    assert end.body_q.numpy()[0, :2].sum() - HALF[1] == pytest.approx(exact(height), abs=2e-3)
+    np.testing.assert_allclose(end.body_qd.numpy()[0, 3:], 0.0, atol=5e-3)
+    wanted = (exact(height + 1e-6) - exact(height - 1e-6)) / 2e-6
+    assert by["b.position"][0, 1] == pytest.approx(wanted, rel=2e-2)
+
+
+@pytest.mark.parametrize(("kind", "iterations", "phase"), [("ball", 1, 0.1), ("plane", 4, 0.7)])
+def test_a_box_slides_into_something(kind: str, iterations: int, phase: float) -> None:
+    """With a rough wall: it grips what falls in the step before the impact, and does not, as the floor holds it."""
+    rate, steps, mu, e, v = 240, 84, 0.3, 0.45, 2.0
+    came = -0.403 - phase * 1.28 / rate
+
+    def exact(x: float) -> float:
+        hit = np.sqrt(v * v + 2 * mu * G * x)
+        return float(-e * hit + mu * G * (steps / rate - (v - hit) / (mu * G)))
+
+    made = boxed((came - HALF[0], HALF[1], 0), (v, 0, 0), mu, 0.0)
+    made.add_ground_plane(cfg=Config(mu=mu, restitution=0.0))
+    add_wall(made, kind, 0.0, 2 * e)
+    model = made.finalize(dtype=sim.float64, requires_grad=True)
+    end, by = gradients(model, steps, 1 / rate, coordinate("body_qd", 0, 0), iterations=iterations)
+    assert end.body_qd.numpy()[0, 0] == pytest.approx(exact(came), rel=1e-2)
+    assert by["b.position"][0, 0] == pytest.approx((exact(came + 1e-6) - exact(came - 1e-6)) / 2e-6, rel=2e-2)
+
+
+@pytest.mark.parametrize("phase", [0.0, 0.3, 0.6])
+def test_a_ball_grips_a_wall_and_falls(phase: float) -> None:
+    """It keeps 5/7 of its speed along the wall as it hits, and falls from then on.  Taken to grip to the end of the
+    step, the derivative by when that is was 0."""
+    rate, steps, R, v = 120, 48, 0.1, 2.0
+    came = -0.403 - phase * v / rate
+    made = sim.ModelBuilder(gravity=(0, -G, 0))
+    body = made.add_body(sim.transformd((came - R, 0, 0), IDENTITY), label="b", velocity=(v, 1.0, 0))
+    made.add_shape_sphere(body, None, R, cfg=Config(mass=1.0, mu=0.9, restitution=0.5), label="h")
+    made.add_ground_plane(0.0, normal=(-1, 0, 0), cfg=Config(mu=0.9, restitution=0.5), label="wall")
+    model = made.finalize(dtype=sim.float64, requires_grad=True)
+    end, by = gradients(model, steps, 1 / rate, coordinate("body_qd", 0, 1))
+    hit = -came / v
+    assert end.body_qd.numpy()[0, 1] == pytest.approx(5 / 7 * (1.0 - G * hit) - G * (steps / rate - hit), rel=1e-6)
+    assert by["b.position"][0, 0] == pytest.approx(-2 / 7 * G / v, rel=1e-6)
