@@ -17,7 +17,9 @@ HALF = (0.3, 0.1, 0.2)
 IDENTITY = (0.0, 0.0, 0.0, 1.0)
 
 
-def boxed(at: tuple[float, float, float], velocity: tuple[float, float, float], mu: float, e: float) -> sim.ModelBuilder:
+def boxed(
+    at: tuple[float, float, float], velocity: tuple[float, float, float], mu: float, e: float
+) -> sim.ModelBuilder:
     """A box, and gravity if it is at some height."""
     made = sim.ModelBuilder(gravity=(0, -G if at[1] else 0.0, 0))
     body = made.add_body(sim.transformd(at, IDENTITY), label="b", velocity=velocity)
