@@ -249,8 +249,8 @@ that are curved: an impact acts along its direction and at its arms as it happen
 below show both, and tests of balls that hit off their centres, smooth or rough and spinning, of falling rods, hinged
 rods, pendulums that meet a wall aslant, and Newton's cradle. What rests, slides or rolls on other contacts is pressed
 and rubbed by them as before the impact until that, and as after it from there on: particles, welded bodies and balls
-that come to a wall, and a block that rocks from edge to edge, have the derivatives of the motion too. Boxes that slide
-on their faces into something do not yet (docs/limits.md).
+that come to a wall, a box that slides into something, and a block that rocks from edge to edge, have the derivatives
+of the motion too; where a face hits a wall all but at the end of a step, not yet (docs/limits.md).
 
 Not promised: that a gradient over many chaotic impacts is of use. It is right to the last digit, and foretells the loss
 for changes that no optimiser takes: the report says how much it grew, and up to which time it is of use; `simopt
