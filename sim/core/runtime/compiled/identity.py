@@ -15,7 +15,7 @@ import linecache
 import os
 import sys
 import types as python_types
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from hashlib import sha256
 from pathlib import Path
@@ -25,6 +25,7 @@ import numpy as np
 
 from sim.core import config
 from sim.core._began import BEGAN
+from sim.core.backends import cache
 from sim.core.lang.errors import KernelError
 from sim.core.lang.frontend.function import Function, rules
 from sim.core.lang.frontend.source import own_module
@@ -49,26 +50,51 @@ def sources() -> str | None:
 
 @memoize
 def _digest() -> str | None:
-    digest = sha256(f"{sys.version} {np.__version__}".encode())
-    count = 0
-    for folder, inner, files in os.walk(_PACKAGE):
-        inner.sort()
-        for path in (os.path.join(folder, file) for file in sorted(files) if file.endswith(".py")):
-            if _is_new(path):
-                return None
-            text = Path(path).read_bytes()
-            digest.update(f"{os.path.relpath(path, _PACKAGE)} {len(text)}\n".encode() + text)
-            count += 1
-    return digest.hexdigest() if count else None
+    files = list(_files(_PACKAGE))
+    if not files or any(_is_late(about) for _, about in files):
+        return None
+    versions = f"{sys.version} {np.__version__}"
+    if os.name == "nt":  # has the time of a birth, not of the last change
+        return _digest_of_texts(versions, files)
+    # Reading them all takes a tenth of a first rollout.  A text that is another has another time of its last change,
+    # which nobody can set; and Python, which takes its byte code by size and time alone, would run the old one.
+    seen = [(path, about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_ino) for path, about in files]
+    key = cache.cache_key("sources", versions, repr(seen))
+    kept = cache.load(key, cache.KNOWN)
+    if kept is None:
+        kept = _digest_of_texts(versions, files).encode()
+        cache.save(key, kept, cache.KNOWN)
+    return kept.decode()
+
+
+def _files(folder: str | Path) -> Iterator[tuple[str, os.stat_result]]:
+    """Path within the package, and what the system says, of each source in a folder of it."""
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        if entry.name.endswith(".py"):
+            yield entry.path.removeprefix(_INSIDE), entry.stat()
+        elif entry.name != "__pycache__" and entry.is_dir():
+            yield from _files(entry.path)
+
+
+def _digest_of_texts(versions: str, files: Sequence[tuple[str, os.stat_result]]) -> str:
+    digest = sha256(versions.encode())
+    for path, _ in files:
+        text = Path(_INSIDE + path).read_bytes()
+        digest.update(f"{path} {len(text)}\n".encode() + text)
+    return digest.hexdigest()
+
+
+def _is_late(about: os.stat_result) -> bool:
+    """Whether a file was written since the process began, so that what was imported may have been another text."""
+    return max(about.st_mtime_ns, about.st_ctime_ns) >= BEGAN - _COARSE
 
 
 def _is_new(path: str) -> bool:
-    """Whether a file was written since the process began, so that what was imported may have been another text."""
+    """The same of a file at its path; one that is gone is new."""
     try:
-        stat = os.stat(path)
+        return _is_late(os.stat(path))
     except OSError:
         return True
-    return max(stat.st_mtime_ns, stat.st_ctime_ns) >= BEGAN - _COARSE
 
 
 class _Read:

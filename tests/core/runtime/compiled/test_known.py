@@ -254,12 +254,52 @@ def test_the_digest_of_sources(monkeypatch, package) -> None:
     undecorated = identities._digest.__wrapped__
     assert digest() is None  # no sources at all
     found = []
-    for name, text in (("a.py", "1"), ("a.py", "2"), ("b.py", "2"), ("b.py", "2")):
+    for time_of_it, (name, text) in enumerate((("a.py", "1"), ("a.py", "2"), ("b.py", "2"), ("b.py", "2"))):
         (package / name).write_text(text)
+        os.utime(package / name, (time_of_it, time_of_it))
         found.append(digest())
     assert None not in found and len(set(found)) == 3 and found[2] == found[3]
     monkeypatch.setattr(identities, "BEGAN", time.time_ns() - 10**10)  # as if they were newer than the process
     assert digest() is None
+
+
+@pytest.mark.skipif(os.name == "nt", reason="files have no time of their last change there")
+def test_sources_are_read_where_something_of_them_is_another(monkeypatch, package) -> None:
+    def digest() -> str | None:
+        reads.clear()
+        return identities._digest.__wrapped__()
+
+    reads: list[str] = []
+    of_texts = identities._digest_of_texts
+    monkeypatch.setattr(
+        identities,
+        "_digest_of_texts",
+        lambda versions, files: (reads.extend(path for path, _ in files), of_texts(versions, files))[1],
+    )
+    (package / "inner").mkdir()
+    (package / "inner" / "__pycache__").mkdir()
+    text = package / "inner" / "a.py"
+    text.write_text("1")
+    (package / "b.py").write_text("b")
+    (package / "inner" / "notes.txt").write_text("not of it")
+    first = digest()
+    assert first is not None and reads == ["b.py", f"inner{os.sep}a.py"]
+    assert digest() == first and reads == []  # what is the same is not read again
+
+    before = text.stat()
+    time.sleep(0.1)  # more than a tick of the system's clock
+    text.write_text("2")  # of the same size, and with the time that the other had
+    os.utime(text, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert text.stat().st_mtime_ns == before.st_mtime_ns
+    second = digest()
+    assert second not in (None, first) and reads
+
+    os.utime(text)
+    assert digest() == second and reads  # another time, the same text
+    text.rename(package / "inner" / "c.py")
+    assert digest() not in (first, second)
+    monkeypatch.setattr(np, "__version__", "another")
+    assert digest() not in (first, second) and reads
 
 
 def test_texts_that_are_read_after_the_digest_was_made(monkeypatch, package) -> None:
