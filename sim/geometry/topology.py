@@ -71,7 +71,9 @@ class Topology:
     def duplicate_triangles(self) -> np.ndarray:
         """Indices of the triangles on the same three points as an earlier one, whatever their winding."""
         _, first = np.unique(np.sort(self.triangles, axis=1), axis=0, return_index=True)
-        return np.setdiff1d(np.arange(len(self.triangles)), first).astype(np.int32)
+        again = np.ones(len(self.triangles), bool)
+        again[first] = False
+        return np.flatnonzero(again).astype(np.int32)
 
     def find_edges(self, pairs: ArrayLike) -> np.ndarray:
         """Rows of ``edges`` that hold the given pairs of points (k, 2), in either order: (k,) int32."""
@@ -147,7 +149,7 @@ def _pieces(count: int, edges: np.ndarray, triangles: np.ndarray) -> np.ndarray:
             break
         root = hooked
     piece = np.full(count, -1, np.int32)
-    used = np.unique(triangles)
+    used = np.flatnonzero(np.bincount(triangles.reshape(-1), minlength=count))
     piece[used] = np.unique(root[used], return_inverse=True)[1].reshape(-1)
     return piece
 

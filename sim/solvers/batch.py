@@ -73,8 +73,13 @@ class ConstraintBatch:
 
     def colors_without(self, left_out: np.ndarray) -> Iterator[Rows]:
         """The same without some of the rows."""
+        if not len(left_out):
+            yield from self.colors
+            return
         for rows in self.colors:
-            chosen = np.setdiff1d(np.arange(rows.begin, rows.begin + rows.count), left_out)
+            stays = np.ones(rows.count, bool)
+            stays[left_out[(left_out >= rows.begin) & (left_out < rows.begin + rows.count)] - rows.begin] = False
+            chosen = rows.begin + np.flatnonzero(stays)
             for run in np.split(chosen, np.flatnonzero(np.diff(chosen) > 1) + 1):
                 if len(run):
                     yield replace(rows, begin=int(run[0]), count=len(run))

@@ -133,6 +133,24 @@ def test_each_part_can_be_imported_alone_and_brings_nothing_slow(module):
     )
 
 
+def test_a_first_rollout_brings_nothing_slow():
+    """`numpy.ma` comes with `np.unique` of nothing but the values."""
+    code = """
+import sys, sim
+builder = sim.ModelBuilder()
+builder.add_cloth_grid(pos=(0, 0, 0), dim_x=4, dim_y=4, cell_x=0.1, cell_y=0.1, density=0.2, fix_top=True,
+                       material={"distance": {"compliance": 0.01}, "bend": {"compliance": 1e3}})
+builder.add_ground_plane()
+body = builder.add_body(xform=sim.transform((0, 5, 0), sim.quat_identity()))
+builder.add_shape_box(body, hx=0.2, hy=0.2, hz=0.2)
+model = builder.finalize(requires_grad=True)
+sim.rollout(sim.SolverXPBD(model), model.state(), steps=3, dt=0.001)
+print([name for name in ("numpy.ma", "yaml", "rich", "pydantic", "sim.io", "sim.identify") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
 def test_core_knows_nothing_of_physics():
     for name, path in MODULES.items():
         if name.startswith("sim.core"):

@@ -614,7 +614,9 @@ class ModelBuilder(SelfContactBuilder):
         sides = (left, grid.left), (right, grid.right), (top, grid.top), (bottom, grid.bottom)
         fixed = [side for wanted, side in sides if wanted]
         if fixed:
-            self._attach(group.name, np.unique(np.concatenate(fixed)) + np.int32(group.start), np.zeros(1), [])
+            held = np.zeros(group.count, bool)
+            held[np.concatenate(fixed)] = True
+            self._attach(group.name, np.flatnonzero(held).astype(np.int32) + group.start, np.zeros(1), [])
         return group
 
     def _close_loose(self) -> None:

@@ -284,7 +284,7 @@ def force_arrays(loads: Sequence[Loaded], worlds: int) -> tuple[dict[str, int], 
     """Counts and constant content of the arrays of forces over time.  Raises ModelError where two push a point."""
     pushed = [(load, load.force) for load in loads if load.force is not None]
     points = np.concatenate([np.zeros(0, np.int32), *(load.points for load, _ in pushed)])
-    if len(np.unique(points)) < len(points):
+    if np.bincount(points).max(initial=0) > 1:
         raise ModelError("a point has two forces over time", "Add them up, and give them by one load")
     values = {
         "push_point": points,

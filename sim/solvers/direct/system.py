@@ -232,7 +232,7 @@ def direct_rows(batches: Sequence[ConstraintBatch], labels: Sequence[str]) -> li
             )
     for b, fit in zip(batches, linear, strict=True):
         named = [name for name in b.set.names if any(_names(label, name) for label in labels)]
-        chosen = np.unique(np.concatenate([np.zeros(0, int), *(b.set.index_of[name] for name in named)]))
+        chosen = np.unique(np.concatenate([b.set.index_of[name] for name in named])) if named else np.zeros(0, int)
         chosen = chosen[chosen >= 0]
         found.append(chosen[fit[chosen]])
     return found

@@ -137,5 +137,5 @@ def _jumps(points: np.ndarray) -> int:
 
 
 def _once_each(points: np.ndarray, owner: np.ndarray) -> bool:
-    pairs = np.stack([owner, points[:, 0]], axis=1)
-    return len(np.unique(pairs, axis=0)) == len(pairs)
+    pairs = np.sort(points[:, 0].astype(np.int64) * (int(owner.max(initial=0)) + 1) + owner)
+    return bool((pairs[1:] != pairs[:-1]).all())
