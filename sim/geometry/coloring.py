@@ -2,7 +2,8 @@
 
 Greedy first fit, then iterated greedy (Culberson 1992: taking the colour classes in another order never needs more
 colours), then a pass that evens out the classes. Plain Python integers hold the colours used at a point as bits: exact
-for any degree, and faster here than arrays, because each decision depends on the one before.
+for any degree, and faster here than arrays, because each decision depends on the one before; iterated greedy alone can
+take all constraints of a class at once.
 """
 
 from collections.abc import Sequence
@@ -14,6 +15,10 @@ from numpy.typing import ArrayLike
 from sim.geometry.errors import GeometryError
 
 _ROUNDS = 4  # of iterated greedy: on meshes the first two or three save a colour or two, later ones nothing
+_BITS = 63
+"""Colours that are held in a number of 64 bits, with room for one more."""
+_WORTH_ARRAYS = 64
+"""Constraints of a colour from which on operations of arrays are faster than one by one."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +49,15 @@ def color_constraints(points: ArrayLike, free: ArrayLike | None = None) -> Color
     if len(table) == 0:
         return Coloring(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(1, np.int32))
     # Points that are not free all become one point behind the last, whose entry is never marked.
-    ends = np.where(mask[table], table, len(mask)).T.tolist()
+    array = np.where(mask[table], table, len(mask)).T
+    ends = array.tolist()
     color = _first_fit(ends, range(len(table)), len(mask))
     for _ in range(_ROUNDS):
         classes = np.array(color)
-        color = _first_fit(ends, np.lexsort((np.arange(len(table)), -classes)).tolist(), len(mask))
+        if classes.max() < _BITS and len(table) > _WORTH_ARRAYS * classes.max():
+            color = _fit_classes(array, classes, len(mask))
+        else:
+            color = _first_fit(ends, np.lexsort((np.arange(len(table)), -classes)).tolist(), len(mask))
     balanced = np.array(_balance(ends, color, len(mask)), np.int32)
     sizes = np.bincount(balanced)
     by_size = np.argsort(-sizes, kind="stable")
@@ -108,6 +117,22 @@ def _first_fit(ends: list[list[int]], order: Sequence[int], count: int) -> list[
                 used[slot[c]] |= bit
         color[c] = bit.bit_length() - 1
     return color
+
+
+def _fit_classes(ends: np.ndarray, classes: np.ndarray, count: int) -> list[int]:
+    """The same of all constraints of one colour at once, the last colour first: they have no free point in common."""
+    used = np.zeros(count + 1, np.uint64)
+    color = np.empty(len(classes), np.int64)
+    by_class = np.argsort(classes, kind="stable")
+    for own in np.split(by_class, np.cumsum(np.bincount(classes))[:-1])[::-1]:
+        taken = np.bitwise_or.reduce(used[ends[:, own]], axis=0)
+        bit = ~taken & (taken + np.uint64(1))
+        for slot in ends:
+            used[slot[own]] |= bit
+        used[count] = 0
+        color[own] = np.frexp(bit.astype(np.float64))[1] - 1
+    found: list[int] = color.tolist()
+    return found
 
 
 def _balance(ends: list[list[int]], color: list[int], count: int) -> list[int]:

@@ -14,6 +14,7 @@ from sim.geometry import (
     load_mesh,
     mesh_topology,
 )
+from sim.geometry import coloring as colouring
 
 
 def fresh_seed() -> int:
@@ -52,6 +53,21 @@ def test_random_graphs(size):
         for c in range(coloring.count):
             inside = coloring.order[coloring.offsets[c] : coloring.offsets[c + 1]]
             assert (coloring.color[inside] == c).all() and (np.diff(inside) > 0).all()
+
+
+@pytest.mark.parametrize("points", [5, 200])
+def test_constraints_of_a_colour_at_once_are_as_one_by_one(monkeypatch, points):
+    """With five points there are more colours than a number has bits."""
+    rng = np.random.default_rng(fresh_seed())
+    for size in (1, 2, 3):
+        table = rng.integers(0, points, (400, size))  # some have a point twice
+        free = rng.random(points) < 0.8
+        found = []
+        for least in (0, 10**9):
+            monkeypatch.setattr(colouring, "_WORTH_ARRAYS", least)
+            found.append(color_constraints(table, free))
+        at_once, by_one = found
+        assert np.array_equal(at_once.color, by_one.color) and np.array_equal(at_once.order, by_one.order)
 
 
 def test_grid_needs_no_more_colours_than_its_degree():
