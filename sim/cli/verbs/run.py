@@ -87,7 +87,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.json:
         more = {} if folds is None else {"folds": folds_row(folds)}
         print(to_json({**outcome.result, **more, "folder": str(outcome.folder)}, indent=2))
-    else:
+    elif not options.quiet:
         show_result(outcome.result, outcome.folder)
         if folds is not None:
             show_folds(folds)
