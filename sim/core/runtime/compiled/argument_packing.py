@@ -128,11 +128,12 @@ class ArgumentPacking:
         except (struct.error, OverflowError) as error:
             raise LaunchError(f"kernel '{self._name}': an argument does not fit its type: {error}") from None
         except AttributeError:
-            if all(args[k] is not None for k, _ in self._nothing):
+            missing = [(k, nothing) for k, nothing in self._nothing if args[k] is None]
+            if not missing:
                 raise
         given = list(args)
-        for k, nothing in self._nothing:
-            given[k] = nothing if args[k] is None else args[k]
+        for k, nothing in missing:
+            given[k] = nothing
         return self.packed(given)
 
 

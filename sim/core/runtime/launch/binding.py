@@ -7,7 +7,7 @@ arguments (`Kernel.bindings`); only what is new there is looked at in full.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -54,7 +54,8 @@ _SCALAR_KINDS = frozenset((int, float, bool, type(None), *(kind.np.type for kind
 @cache
 def _of_arrays(kind: Struct) -> bool:
     """Whether every field is an array, or a struct of arrays, so that the struct becomes one parameter per array."""
-    return all(isinstance(f, ArrayType) or (isinstance(f, Struct) and _of_arrays(f)) for f in kind.fields.values())
+    fields = kind.fields.values()
+    return bool(fields) and all(isinstance(f, ArrayType) or (isinstance(f, Struct) and _of_arrays(f)) for f in fields)
 
 
 def bind(
@@ -131,18 +132,37 @@ def _flat_and_seen(args: Sequence[Argument]) -> tuple[list[object], list[Any], b
     return key, flat, plain
 
 
+@cache
+def _parts_of(kind: Struct) -> tuple[Callable[[HostStruct], tuple[Any, ...]], int]:
+    """What takes a struct of arrays apart: into its type, those of structs in it, so many in all, and the arrays."""
+    types, arrays = ["_sim_struct_"], list[str]()
+
+    def add(kind: Struct, path: str) -> None:
+        for name, field in kind.fields.items():
+            if isinstance(field, Struct):
+                types.append(f"{path}{name}._sim_struct_")
+                add(field, f"{path}{name}.")
+            else:
+                arrays.append(path + name)
+
+    add(kind, "")
+    return operator.attrgetter(*types, *arrays), len(types)
+
+
 def _see_fields(value: HostStruct, key: list[object], flat: list[Any]) -> bool:
     """Adds what is quickly seen of a struct of arrays to `key`, and its arrays to `flat`; whether that says all."""
+    parts_of, count = _parts_of(value._sim_struct_)
+    parts = parts_of(value)
+    key += parts[:count]
     plain = True
-    key.append(value._sim_struct_)
-    for name, field in value._sim_struct_.fields.items():
-        part = getattr(value, name)
-        if isinstance(field, Struct):
-            plain = _see_fields(part, key, flat) and plain
-            continue
-        key.append(None if part is None else (part.dtype, part.ndim) if isinstance(part, array) else type(part))
-        flat.append(part)
-        plain = plain and not isinstance(part, indexedarray)
+    for part in parts[count:]:
+        if isinstance(part, array):
+            key.append(part.dtype)
+            key.append(part.ndim)
+        else:
+            key.append(type(part))
+            plain = plain and not isinstance(part, indexedarray)
+    flat += parts[count:]
     return plain
 
 
