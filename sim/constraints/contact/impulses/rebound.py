@@ -8,7 +8,7 @@ All positions are final then: where contacts touch is found once (`make_meeting`
 
 from sim.constraints.base import Constraint
 from sim.constraints.contact.forms import Form, every, sides_of
-from sim.constraints.contact.friction import along_both, coulomb
+from sim.constraints.contact.friction import along_both, coulomb, pressed_and_rubbed
 from sim.constraints.contact.geometry import across
 from sim.constraints.contact.hitting import meeting_of, rate_at_impact, shifts_of, two_sided
 from sim.constraints.contact.impulses.restitution import Restitution
@@ -169,12 +169,16 @@ def make_rebound(
                     after = velocities(p_k, b_k, moving.lasting, moving.body_lasting)
                     more = rate_along(k, contacts.rows, n, after, rate(n, share, arms, after))
                     rebound = max(rebound + more, real(0.0))
-            dlam = max((rebound - away) * dt / own, least - pressed)
-            u = dt * along_both(T, between) + dlam * coupled  # with what the normal impulse adds to it
-            post = pressed + dlam
-            if static(crowded):
-                post = max(post - least, real(0.0))
-            x = rubbed + coulomb(K, K @ (before - rubbed) - u, mu * post)
+            wanted, slip = (rebound - away) * dt, dt * along_both(T, between)
+            if static(n_bodies > 0):
+                given = rubbed - before
+                dlam, x = pressed_and_rubbed(
+                    wanted - dot(coupled, given), -(K @ given) - slip, pressed, least, own, coupled, K, mu
+                )
+            else:
+                dlam = max(wanted / own, least - pressed)
+                x = coulomb(K, K @ (before - rubbed) - slip - dlam * coupled, mu * (pressed + dlam - least))
+            x += rubbed
             if rebound > 0.0:
                 gained, gravity = contacts.gained[k], moving.gravity[0]
                 G = gradient(k, contacts.rows, n, share, arms)
