@@ -318,7 +318,8 @@ class SolverXPBD(Solver, key="xpbd"):
         launches = [(batch, rows) for batch in touching for rows in self.friction.rows_of(batch)]
         self.friction.turn_to(s.after, s.dt)
         self.held.begin_velocities(s)
-        for iteration in range(max(self.iterations * self.friction.sweeps, self.held.velocity_sweeps)):
+        least = max(self.friction.least_sweeps, self.held.velocity_sweeps)
+        for iteration in range(max(self.iterations * self.friction.sweeps, least)):
             back = iteration % 2 == 1
             for batch, rows in swept(launches, back):
                 disjoint = rows.disjoint and rows.count >= WIDE

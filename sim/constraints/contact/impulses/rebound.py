@@ -171,10 +171,9 @@ def make_rebound(
                     rebound = max(rebound + more, real(0.0))
             wanted, slip = (rebound - away) * dt, dt * along_both(T, between)
             if static(n_bodies > 0):
-                given = rubbed - before
-                dlam, x = pressed_and_rubbed(
-                    wanted - dot(coupled, given), -(K @ given) - slip, pressed, least, own, coupled, K, mu
-                )
+                given, hit = rubbed - before, contacts.impacts.share[k]
+                R, b = wanted - hit * dot(coupled, given), -(K @ given) - slip
+                dlam, x = pressed_and_rubbed(R, b, pressed, least, own, coupled, hit, K, mu)
             else:
                 dlam = max(wanted / own, least - pressed)
                 x = coulomb(K, K @ (before - rubbed) - slip - dlam * coupled, mu * (pressed + dlam - least))
