@@ -270,6 +270,7 @@ class SolverXPBD(Solver, key="xpbd"):
             for rows in self._swept[t.batch.set.name]:
                 disjoint = rows.disjoint and rows.count >= WIDE
                 self.friction.start(t.batch, rows, disjoint, s.dt)
+        self.friction.push_at_once(s.dt)
         before = self.iterations if self.held.batches else 0
         for iteration in range(self.iterations):  # lines 5 to 13
             if self._split is None:
@@ -318,8 +319,7 @@ class SolverXPBD(Solver, key="xpbd"):
         launches = [(batch, rows) for batch in touching for rows in self.friction.rows_of(batch)]
         self.friction.turn_to(s.after, s.dt)
         self.held.begin_velocities(s)
-        least = max(self.friction.least_sweeps, self.held.velocity_sweeps)
-        for iteration in range(max(self.iterations * self.friction.sweeps, least)):
+        for iteration in range(max(self.friction.velocity_sweeps(self.iterations), self.held.velocity_sweeps)):
             back = iteration % 2 == 1
             for batch, rows in swept(launches, back):
                 disjoint = rows.disjoint and rows.count >= WIDE

@@ -36,8 +36,8 @@ def contact_struct(c: Constraint, slots: Slots, real: Scalar) -> Struct:
     impacts:         see `impact_struct`
     pressed, slid:   normal forces [N] and slips (3,) [m] that a step begins with, or ends with
     pulled:          and forces of friction (3,) [N]
-    multiplier:      of the positions, normal; late: of the velocities; along: (3,) of friction
-    gained:          energy [J] that contacts with restitution have added in a step so far
+    multiplier:      of the positions, normal; along: (3,) of friction; late: of the velocities, and until
+                     then how far [m] a first guess is to lead, see `at_once`
     cut, rubbed:     where an impact parts a step, see `parted`: normal multipliers (2,) before and after it, and that
                      of friction (3,) before it; lasting: (3,) what lasts after it, so far
     rows:            where they touch as a step ends, see `row_struct`
@@ -50,7 +50,7 @@ def contact_struct(c: Constraint, slots: Slots, real: Scalar) -> Struct:
         "impacts": impact_struct(real),
         "rows": row_struct(real),
     }
-    of_step = {"multiplier": real, "late": real, "along": vec3, "gained": real}
+    of_step = {"multiplier": real, "late": real, "along": vec3}
     of_step |= {"cut": vector(2, real), "rubbed": vec3, "lasting": vec3}
     kinds = {"compliance": real, "pressed": real, "slid": vec3, "pulled": vec3, **of_step}
     arrays = {"points": array_type(int32, 2), **{name: array_type(kind) for name, kind in kinds.items()}}
@@ -62,7 +62,8 @@ def moving_struct(real: Scalar) -> Struct:
     """Of all that moves in a step: w, inverse masses of particles [1/kg]; x_ref, where they began [m]; `particle`, what
     the step works on of them; v and body_qd, velocities before the step, or after it, v_before and body_qd_before those
     before it; gains and body_gains, what forces add to these (`HeldVelocities`, where joints hold what is touched);
-    carried, lasting, parting, and those of bodies: see `parted`;
+    carried, lasting, parting, and those of bodies: see `parted`; struck and strikes, of bodies: see `at_once`;
+    added and body_added, what impacts have added to their energy [J]: see `energy`;
     bodies: see `body_struct`, with their dx, turn, impulse and momentum; inertia: their inverse inertias in the world
     as the step ends; and gravity (1,)."""
     vec3 = vector(3, real)
@@ -82,6 +83,10 @@ def moving_struct(real: Scalar) -> Struct:
         "body_lasting": vector(6, real),
         "parting": vec3,
         "body_parting": vec3,
+        "struck": vector(6, real),
+        "strikes": real,
+        "added": real,
+        "body_added": real,
         "dx": vec3,
         "turn": quaternion(real),
         "impulse": vec3,
@@ -153,9 +158,13 @@ class SideBySide:
                 "body_lasting",
                 "parting",
                 "body_parting",
+                "struck",
+                "strikes",
+                "added",
+                "body_added",
             )
             bodies = (f"moving.bodies.{part}" for part in body_struct(real).fields)
-            own = ("multiplier", "late", "along", "gained", "lasting", "rows.vectors", "rows.numbers")
+            own = ("multiplier", "late", "along", "lasting", "rows.vectors", "rows.numbers")
             shared = (*(f"moving.{part}" for part in held), *(f"contacts.{part}" for part in own))
             all_of_them.exclusive = frozenset((*shared, *bodies))
         return all_of_them

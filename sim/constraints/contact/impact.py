@@ -22,7 +22,7 @@ grows from there to its full size at twice that speed, instead of at once.
 from sim.constraints.base import Constraint
 from sim.constraints.contact.boxes import chosen_of
 from sim.constraints.contact.forms import Form, sides_of
-from sim.constraints.contact.geometry import gap_of, slip_of
+from sim.constraints.contact.geometry import gap_of, slip_of, slip_rate_of
 from sim.constraints.contact.hitting import hit_of, hits_of
 from sim.constraints.slots.linearization import motions_of, row_functions, rows_of, velocities_of
 from sim.constraints.slots.pattern import Slots
@@ -119,6 +119,7 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
     vec3, n_particles = vector(3, real), len(slots.particles)
     sides, velocities, gap = sides_of(slots, real), velocities_of(slots), gap_of(c, slots, real)
     rows_at, hit, slip = rows_of(c, slots, real), hit_of(c, slots, real), slip_of(slots)
+    slip_rate, size = slip_rate_of(slots), n_particles + 2 * len(slots.bodies)
     motions, (_, _, product) = motions_of(slots, real), row_functions(slots)
 
     @func
@@ -127,7 +128,7 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
         x_0, impacts = [moving.x_ref[p_k[p]] for p in static(range(n_particles))], contacts.impacts
         gap_1 = gap(x_1, poses, placed_k, data_k)
         gap_0, resting = gap(x_0, begun, placed_k, data_k), resting_speed(moving.gravity[0], dt)
-        target, rebound, rests, before = real(0.0), real(0.0), still_of(gap_0, resting * dt), vec3()
+        target, rebound, rests, before, after = real(0.0), real(0.0), still_of(gap_0, resting * dt), vec3(), vec3()
         e = 0.5 * (contacts.surface.restitution[k] + contacts.surface.other_restitution[k])
         hits, time, share_of_impact = real(0.0), real(0.0), real(0.0)
         if gap_1 < 0.0 or gap_1 < FAR * (gap_0 - gap_1):
@@ -143,7 +144,8 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
             if gap_1 < 0.0:
                 hits, time = share_of_impact * hits_of(rate, (gap_1 - C_0[0]) / dt), s * dt
             C, G, n, _, _, share, arms, _, _ = hit(x_1, x_0, poses, begun, v_0, hits, time, placed_k, data_k)
-            u = product(G, motions(p_k, of_p, moving.x_ref, moved, turns)) / dt
+            motion = motions(p_k, of_p, moving.x_ref, moved, turns)
+            u = product(G, motion) / dt
             left = (1.0 - s) * dt
             target = left * e * approach + 0.5 * a * left * left
             if hits > 0.0:  # where C is linear, its path is curved by forces alone
@@ -151,15 +153,18 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
                 target += hits * (C + (1.0 + e) * hitting * left - target)
             target = share_of_impact * max(target, 0.0)
             if e > 0.0:
-                gain = u - product(G, v_0)
+                faster = [motion[i] / dt - v_0[i] for i in static(range(size))]
+                gains = faster
                 if static(held):
-                    gain = product(G, velocities(p_k, b_k, moving.gains, moving.body_gains))
-                rebound = share_of_impact * max(rebound_of(u, u - product(G, v_0), gain, s, e), 0.0)
+                    gains = velocities(p_k, b_k, moving.gains, moving.body_gains)
+                rebound = share_of_impact * max(rebound_of(u, product(G, faster), product(G, gains), s, e), 0.0)
+                if rebound > 0.0:
+                    after = (share_of_impact * (1.0 - s)) * slip_rate(n, share, arms, gains)
             before = (share_of_impact * s) * slip(n, share, arms, since, moved, turns)
         if e > 0.0 and gap_1 >= 0.0 and rests == 0.0:
             target = real(LATER)
         impacts.target[k], impacts.rebound[k] = target, rebound
-        impacts.rests[k], impacts.before[k] = rests, before - contacts.slid[k]
+        impacts.rests[k], impacts.before[k], impacts.after[k] = rests, before - contacts.slid[k], after
         impacts.hits[k], impacts.time[k], impacts.share[k] = hits, time, share_of_impact
 
     return form.kernel("impact", one, chosen_of(c), c, slots, real)

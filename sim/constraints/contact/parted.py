@@ -19,11 +19,13 @@ from sim.constraints.base import Constraint
 from sim.constraints.contact.boxes import chosen_of
 from sim.constraints.contact.forms import Form, moving_struct, sides_of
 from sim.constraints.contact.friction import along_both
-from sim.constraints.contact.geometry import contact_of
-from sim.constraints.slots.linearization import masses_of, row_functions
+from sim.constraints.contact.geometry import contact_of, slip_rate_of
+from sim.constraints.contact.hitting import hit_of
+from sim.constraints.slots.linearization import masses_of, row_functions, velocities_of
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import max, min, static, tid
 from sim.core.lang.frontend.function import Function, func
+from sim.core.lang.library.vector import dot
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, vector
 from sim.core.runtime.launch.kernel import Kernel, kernel
@@ -31,7 +33,7 @@ from sim.core.runtime.launch.kernel import Kernel, kernel
 
 @memoize
 def make_cleared(real: Scalar) -> Kernel:
-    """Sets what `make_parting` and `rebound` add up over movers `tid()` to zero."""
+    """Sets what `parted`, `at_once` and `rebound` add up over movers `tid()` to zero."""
     vec3, spatial, Moving = vector(3, real), vector(6, real), moving_struct(real)
 
     @kernel
@@ -41,6 +43,7 @@ def make_cleared(real: Scalar) -> Kernel:
             moving.carried[i], moving.lasting[i], moving.parting[i] = vec3(), vec3(), vec3()
         if i < bodies:
             moving.body_carried[i], moving.body_lasting[i], moving.body_parting[i] = spatial(), spatial(), vec3()
+            moving.struck[i], moving.strikes[i] = spatial(), real(0.0)
 
     return clear
 
@@ -123,6 +126,58 @@ def make_carried(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kerne
                         moving.body_parting[b_k[g]] = heavier(moving.body_parting[b_k[g]], pressed)
 
     return form.kernel("carry", one, presses, c, slots, real)
+
+
+@memoize
+def make_approaching(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel:
+    """What hits comes to the impact as contacts have pressed and rubbed it until then, `carried`: so is its slip before
+    it, against which friction does no work, and so fast it goes back.  A box that hits a ball does not fall meanwhile.
+    And what hits bodies at once, `struck` (see `at_once`), with how far each contact is to move them, `late` [m]."""
+    n_particles, sides, hit = len(slots.particles), sides_of(slots, real), hit_of(c, slots, real)
+    velocities, (_, _, product), slip_rate = velocities_of(slots), row_functions(slots), slip_rate_of(slots)
+    chosen = chosen_of(c)
+
+    spatial, owners, n_bodies = vector(6, real), tuple(own[0] for own in slots.bodies), len(slots.bodies)
+
+    @func
+    def hits(contacts, k: int):
+        return chosen(contacts, k) and contacts.impacts.share[k] > 0.0
+
+    @func
+    def strike(k, contacts, moving, G, share):
+        for g in static(range(n_bodies)):
+            at = contacts.points[k, static(owners[g])]
+            if moving.bodies.inv_mass[at] > 0.0:
+                d, turned = share * G[2 * g], share * G[2 * g + 1]
+                moving.struck[at] += spatial(d[0], d[1], d[2], turned[0], turned[1], turned[2])
+                moving.strikes[at] += share
+
+    @func
+    def one(k, contacts, moving, dt):
+        late = real(0.0)
+        if hits(contacts, k):
+            (p_k, b_k, _, begun, _, _, poses), x_1, _, placed_k, data_k = sides(k, contacts, moving)
+            impacts, surface = contacts.impacts, contacts.surface
+            t, hit_by = impacts.time[k], impacts.share[k]
+            x_0 = [moving.x_ref[p_k[p]] for p in static(range(n_particles))]
+            v_0 = velocities(p_k, b_k, moving.v_before, moving.body_qd_before)
+            touch = hit(x_1, x_0, poses, begun, v_0, impacts.hits[k], t, placed_k, data_k)
+            C, G, n, _, _, share, arms, _, _ = touch
+            if t > 0.0:
+                carried = velocities(p_k, b_k, moving.carried, moving.body_carried)
+                along = slip_rate(n, share, arms, carried)
+                impacts.before[k] += hit_by * t * (along - dot(n, along) * n)
+                if impacts.rebound[k] > 0.0:
+                    e = 0.5 * (surface.restitution[k] + surface.other_restitution[k])
+                    slower = (e * hit_by * t / dt) * product(G, carried)
+                    impacts.rebound[k] = max(impacts.rebound[k] - slower, real(0.0))
+            if static(n_particles == 0):
+                late = hit_by * max(impacts.target[k] - C, real(0.0))
+                if late > 0.0:
+                    strike(k, contacts, moving, G, hit_by)
+        contacts.late[k] = late
+
+    return form.kernel("approach", one, hits, c, slots, real)
 
 
 @memoize

@@ -25,13 +25,13 @@ from sim.core.runtime.launch.kernel import Kernel
 @memoize
 def push_of(slots: Slots, real: Scalar, restitution: Restitution) -> Function:
     """`push(p_k, b_k, force, masses, inertias, share, since, moved, turns, poses, back_p, back_b, moving, dt, counts)`
-    in a kernel: moves what a contact is between by multipliers times their rows, `force`, and says how much energy [J]
-    that adds, if it counts; back_p, back_b: how far it is to where they act, see `hit_of`."""
+    in a kernel: moves what a contact is between by multipliers times their rows, `force`, and counts the energy that
+    this adds, if `counts`; back_p, back_b: how far it is to where they act, see `hit_of`."""
     moved_by = particle_layout(real).moved_by
     n_particles, n_bodies = len(slots.particles), len(slots.bodies)
     _, response, _ = row_functions(slots)
     together, pair = moved_together(slots), two_sided(slots)
-    work = restitution.push_work(slots, real)
+    count = restitution.push_work(slots, real)
 
     @func
     def torque_on(g, force, masses, share, since, moved):
@@ -42,12 +42,12 @@ def push_of(slots: Slots, real: Scalar, restitution: Restitution) -> Function:
 
     @func
     def push(p_k, b_k, force, masses, inertias, share, since, moved, turns, poses, back_p, back_b, moving, dt, counts):
-        motion, gained = response(force, masses, inertias), real(0.0)
+        motion = response(force, masses, inertias)
         acts_p = [since[p] + back_p[p] for p in static(range(n_particles))]
         acts_b = [moved[g] + back_b[g] for g in static(range(n_bodies))]
         torques = [torque_on(static(g), force, masses, share, acts_p, acts_b) for g in static(range(n_bodies))]
         if counts:
-            gained = work(b_k, force, torques, motion, masses, since, moved, turns, poses, moving, dt)
+            count(p_k, b_k, force, torques, motion, masses, since, moved, turns, poses, moving, dt)
         for p in static(range(n_particles)):
             moving.particle[p_k[p]] += moved_by(motion[p])
         for g in static(range(n_bodies)):
@@ -55,7 +55,6 @@ def push_of(slots: Slots, real: Scalar, restitution: Restitution) -> Function:
             moving.turn[b_k[g]] = exponential(motion[n_particles + 2 * g + 1]) * turns[g]
             if masses[n_particles + g] > 0.0:
                 moving.impulse[b_k[g]] += torques[g]
-        return gained
 
     return push
 
@@ -79,9 +78,9 @@ def make_contact_projection(
     def one(k, contacts, moving, dt):
         (p_k, b_k, _, begun, moved, turns, poses), x_p, since, placed_k, data_k = sides(k, contacts, moving)
         impacts, surface = contacts.impacts, contacts.surface
-        lam, lam_t, gained = real(0.0), vec3(), real(0.0)
+        lam, lam_t = real(0.0), vec3()
         if not first:
-            lam, lam_t, gained = contacts.multiplier[k], contacts.along[k], contacts.gained[k]
+            lam, lam_t = contacts.multiplier[k], contacts.along[k]
         if gap(x_p, poses, placed_k, data_k) < impacts.target[k] or lam > 0.0:
             masses, inertias = masses_at(p_k, b_k, poses, moving.w, moving.bodies)
             x_0 = [moving.x_ref[p_k[p]] for p in static(range(n_particles))]
@@ -99,10 +98,10 @@ def make_contact_projection(
             pushed = x - along_both(T, lam_t)
             force = [dlam * G[i] + pushed[0] * E[0][i] + pushed[1] * E[1][i] for i in static(range(size))]
             counts = impacts.rebound[k] > 0.0
-            gained += push(
+            push(
                 p_k, b_k, force, masses, inertias, share, since, moved, turns, poses, back_p, back_b, moving, dt, counts
             )
             lam, lam_t = lam + dlam, x[0] * T[0] + x[1] * T[1]
-        contacts.multiplier[k], contacts.along[k], contacts.gained[k] = lam, lam_t, gained
+        contacts.multiplier[k], contacts.along[k] = lam, lam_t
 
     return form.kernel("project", one, chosen_of(c), c, slots, real)

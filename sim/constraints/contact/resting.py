@@ -47,7 +47,7 @@ def make_contact_start(c: Constraint, slots: Slots, real: Scalar, restitution: R
 
     @func
     def one(k, contacts, moving, dt):
-        lam, gained = real(0.0), real(0.0)
+        lam = real(0.0)
         if contacts.pressed[k] > 0.0:
             (p_k, b_k, _, _, moved, turns, poses), x_p, since, placed_k, data_k = sides(k, contacts, moving)
             if gap(x_p, poses, placed_k, data_k) < STILL_NEAR:
@@ -58,11 +58,11 @@ def make_contact_start(c: Constraint, slots: Slots, real: Scalar, restitution: R
                 counts = contacts.impacts.rebound[k] > 0.0
                 here_p = [0.0 * since[p] for p in static(range(n_particles))]
                 here_b = [0.0 * moved[g] for g in static(range(n_bodies))]
-                gained = push(
+                push(
                     p_k, b_k, force, masses, inertias, share, since, moved, turns, poses, here_p, here_b, moving, dt,
                     counts,
                 )  # fmt: skip
-        contacts.multiplier[k], contacts.along[k], contacts.gained[k] = lam, vec3(), gained
+        contacts.multiplier[k], contacts.along[k] = lam, vec3()
 
     return form.kernel("start", one, _presses, c, slots, real)
 
@@ -105,6 +105,15 @@ def make_contact_end(real: Scalar) -> Kernel:
     return end
 
 
+@func
+def _lasts(multiplier, late, along, cut, rubbed, rests, dt):
+    """Normal force and friction with which a contact ends a step: what there is after an impact that parts it."""
+    part, pulls = rests / (dt * dt), along
+    if cut[0] > 0.0:
+        pulls -= rubbed
+    return part * max(multiplier + late - cut[0], 0.0 * part), part * pulls
+
+
 @memoize
 def make_parted_end(real: Scalar) -> Kernel:
     """The same, and those of friction, `pulled` [N], where impacts part steps: what there is after one."""
@@ -123,11 +132,7 @@ def make_parted_end(real: Scalar) -> Kernel:
         pulled: array[vec3],
     ):
         k = tid()
-        part, pulls = rests[k] / (dt * dt), along[k]
-        if cut[k][0] > 0.0:
-            pulls -= rubbed[k]
-        pressed[k] = part * max(multiplier[k] + late[k] - cut[k][0], real(0.0))
-        pulled[k] = part * pulls
+        pressed[k], pulled[k] = _lasts(multiplier[k], late[k], along[k], cut[k], rubbed[k], rests[k], dt)
 
     return end
 
@@ -200,10 +205,7 @@ def make_keep(real: Scalar) -> Kernel:
                 k = e * lane + r
                 force, rubs, to = real(0.0), vec3(), rank[e] * lane + r
                 if multiplier[k] > 0.0 or cut[k][0] > 0.0:
-                    part, rubs = rests[k] / (dt * dt), along[k]
-                    if cut[k][0] > 0.0:
-                        rubs -= rubbed[k]
-                    force, rubs = part * max(multiplier[k] + late[k] - cut[k][0], real(0.0)), part * rubs
+                    force, rubs = _lasts(multiplier[k], late[k], along[k], cut[k], rubbed[k], rests[k], dt)
                 pressed[to], slid_after[to], pulled[to] = force, slid[k], rubs
 
     keep.race_free = True  # ranks are all different

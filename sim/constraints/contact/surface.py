@@ -26,12 +26,13 @@ def impact_kinds(real: Scalar) -> dict[str, Type]:
     rebound: [m/s] what dC/dt is to be then
     rests:   1 for what rests, 0 for an impact
     before:  (3,) [m] the slip before the impact, which friction does not act on
+    after:   (3,) [m/s] and what forces add to the velocity between its places after it, where it rebounds
     hits:    1 for what acts along its rows as it hits, see `hitting`, 0 for what does so as the step ends
     time:    [s] of the impact, from the beginning of the step
     share:   1 for an impact, 0 for what rests
     """
     numbers = {name: real for name in ("target", "rebound", "rests", "hits", "time", "share")}
-    return {**numbers, "before": vector(3, real)}
+    return {**numbers, "before": vector(3, real), "after": vector(3, real)}
 
 
 @cache

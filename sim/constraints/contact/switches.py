@@ -23,6 +23,7 @@ from sim.constraints.contact.friction import along_both, friction_of, inverted, 
 from sim.constraints.contact.geometry import contact_of, gap_of, slip_of, slip_rate_of
 from sim.constraints.contact.hitting import hit_of, meeting_of, rate_at_impact, shifts_of, two_sided
 from sim.constraints.contact.impact import approach_of, rebound_of, resting_speed
+from sim.constraints.contact.impulses.energy import budget_of
 from sim.constraints.contact.impulses.restitution import held_back_of
 from sim.constraints.contact.surface import impact_struct, surface_struct
 from sim.constraints.particles import particle_layout
@@ -238,7 +239,7 @@ def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar, crowded: 
     pair, shifts = two_sided(slots), shifts_of(slots)
     n_particles = len(slots.particles)
     (_, response, product), friction = row_functions(slots), friction_of(slots, real)
-    held_back = held_back_of(slots, real)
+    held_back, (added, _) = held_back_of(slots, real), budget_of(slots)
 
     @kernel(name=f"look_at_velocities_{c.name}_{slots.kinds}")
     def look(
@@ -274,13 +275,13 @@ def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar, crowded: 
                 away += along_there(G, velocity, shifted)
                 between += between_there(arms, velocity, shifted)
             dlam = (rebound - away) * dt / own
-            slip = dt * between
+            slip = dt * (between - contacts.impacts.after[k])
             if rebound > 0.0:
                 u = slip
                 for i in static(range(2)):
                     u += (dlam * product(E[i], M)) * T[i]
                 x = friction(T, E, masses, inertias, pulled, u, mu * (pressed + dlam))
-                gained, gravity = contacts.gained[k], moving.gravity[0]
+                gained, gravity = added(p_k, b_k, masses, moving), moving.gravity[0]
                 dlam, _, _, beyond = held_back(
                     dlam, x, pressed, pulled, away, own, gained, velocity, masses, inertias, gravity, G, T, E, dt
                 )

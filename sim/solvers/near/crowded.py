@@ -33,6 +33,9 @@ def make_room(model: Model, moving: Any, parted: bool) -> list[array]:
         for key, each, count in ((name, vec3, model.particle_count), (f"body_{name}", on_body, model.body_count)):
             made.append(zeros(count if parted else 0, each, model.device, model.requires_grad))
             setattr(moving, key, made[-1])
+    for key, kind in {"struck": spatial, "strikes": model.dtype}.items():
+        made.append(zeros(model.body_count if parted else 0, kind, model.device, model.requires_grad))
+        setattr(moving, key, made[-1])
     return made
 
 

@@ -10,7 +10,8 @@ that of its middle.  So with the potential of gravity, and h g / 2 of what falls
 exactly, where what is held counts as what it does by itself, and of what turns the energy L I^-1 L / 2 of the angular
 momentum L before and after, in the axes that it has then.  Newton's law of restitution with friction adds energy of its
 own (T. R. Kane, D. A. Levinson, "Dynamics: Theory and Applications", 1985, section 5.8), and so do projections along
-directions that change as they act: an impact that would have gives back less.
+directions that change as they act: an impact that would have gives back less.  What counts is what all contacts of
+something add: of a box that falls on a face one corner takes back what another one has given too much.
 """
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
@@ -104,6 +105,47 @@ def impulse_work_of(slots: Slots) -> Function:
         return product(force, velocity) + 0.5 * product(force, response(force, masses, inertias))
 
     return work
+
+
+@memoize
+def budget_of(slots: Slots) -> tuple[Function, Function]:
+    """Functions in a kernel, of what contacts with restitution have added so far in a step [J], in equal parts to what
+    each of them may move:
+
+    `added(p_k, b_k, masses, moving)`            what a contact has to make up for: what its mover has that has most
+    `add(gained, p_k, b_k, masses, moving)`      adds to it
+    """
+    n_particles, n_bodies = len(slots.particles), len(slots.bodies)
+
+    @func
+    def added(p_k, b_k, masses, moving):
+        most, count = 0.0 * masses[0], 0.0 * masses[0]
+        for p in static(range(n_particles)):
+            if masses[p] > 0.0:
+                if count == 0.0 or moving.added[p_k[p]] > most:
+                    most = moving.added[p_k[p]]
+                count += 1.0
+        for g in static(range(n_bodies)):
+            if masses[n_particles + g] > 0.0:
+                if count == 0.0 or moving.body_added[b_k[g]] > most:
+                    most = moving.body_added[b_k[g]]
+                count += 1.0
+        return count * most
+
+    @func
+    def add(gained, p_k, b_k, masses, moving):
+        count = 0.0 * masses[0]
+        for j in static(range(n_particles + n_bodies)):
+            if masses[j] > 0.0:
+                count += 1.0
+        for p in static(range(n_particles)):
+            if masses[p] > 0.0:
+                moving.added[p_k[p]] += gained / count
+        for g in static(range(n_bodies)):
+            if masses[n_particles + g] > 0.0:
+                moving.body_added[b_k[g]] += gained / count
+
+    return added, add
 
 
 @memoize

@@ -12,13 +12,21 @@ from sim.constraints.contact.friction import along_both, coulomb, pressed_and_ru
 from sim.constraints.contact.geometry import across
 from sim.constraints.contact.hitting import meeting_of, rate_at_impact, shifts_of, two_sided
 from sim.constraints.contact.impulses.restitution import Restitution
-from sim.constraints.contact.impulses.rows import RowLayout, keep_of, kept_of, normal_of, rate_of, spread_of
+from sim.constraints.contact.impulses.rows import (
+    RowLayout,
+    inertias_of,
+    keep_of,
+    kept_of,
+    normal_of,
+    rate_of,
+    spread_of,
+)
 from sim.constraints.contact.parted import cut_of
 from sim.constraints.slots.bodies import body_struct, matrix_in_world
 from sim.constraints.slots.linearization import row_functions, velocities_of
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import static, tid
-from sim.core.lang.frontend.function import Function, func
+from sim.core.lang.frontend.function import func
 from sim.core.lang.library.vector import dot
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, matrix, quaternion, vector
@@ -35,20 +43,6 @@ def _pushes(contacts, k: int):
 def _pushed(contacts, k: int):
     pushes = contacts.multiplier[k] > 0.0 or contacts.cut[k][0] > 0.0
     return pushes and contacts.rows.numbers[k, 0] > 0.0  # something is chosen
-
-
-@memoize
-def inertias_of(slots: Slots) -> Function:
-    """`masses(p_k, b_k, moving)` in a kernel: see `masses_of`, as a step ends."""
-    n_particles, n_bodies = len(slots.particles), len(slots.bodies)
-
-    @func
-    def masses(p_k, b_k, moving):
-        inverse = [moving.w[p_k[p]] for p in static(range(n_particles))]
-        inverse = inverse + [moving.bodies.inv_mass[b_k[g]] for g in static(range(n_bodies))]
-        return inverse, [moving.inertia[b_k[g]] for g in static(range(n_bodies))]
-
-    return masses
 
 
 @memoize
@@ -71,11 +65,12 @@ def make_meeting(c: Constraint, slots: Slots, real: Scalar, form: Form, crowded:
     sides, masses_at = sides_of(slots, real), inertias_of(slots)
     meeting, keep, velocities = meeting_of(c, slots, real), keep_of(c, slots, real), velocities_of(slots)
     n_particles, cut, vec3 = len(slots.particles), cut_of(slots, real), vector(3, real)
-    _, _, product = row_functions(slots)
+    (_, _, product), pair, shifts = row_functions(slots), two_sided(slots), shifts_of(slots)
+    _, along_there = rate_at_impact(slots, ())
 
     @func
     def one(k, contacts, moving, dt):
-        contacts.late[k] = 0.0
+        impacts, late = contacts.impacts, real(0.0)
         pushes = contacts.multiplier[k] > 0.0
         if static(crowded):
             parts = cut(k, contacts, moving, dt)
@@ -89,17 +84,18 @@ def make_meeting(c: Constraint, slots: Slots, real: Scalar, form: Form, crowded:
             (p_k, b_k, _, begun, _, _, poses), x_p, _, placed_k, data_k = sides(k, contacts, moving)
             masses, inertias = masses_at(p_k, b_k, moving)
             x_0 = [moving.x_ref[p_k[p]] for p in static(range(n_particles))]
-            v_0, impacts = velocities(p_k, b_k, moving.v_before, moving.body_qd_before), contacts.impacts
+            v_0 = velocities(p_k, b_k, moving.v_before, moving.body_qd_before)
             hits, t = impacts.hits[k], impacts.time[k]
             met = meeting(x_p, x_0, poses, begun, v_0, hits, t, placed_k, data_k, masses)
             n, _, G, _, share, arms, apart = met
             keep(k, contacts.rows, G, n, share, arms, apart, masses, inertias)
-            if static(crowded):
-                rebound = impacts.rebound[k]
-                if rebound > 0.0 and t > 0.0:  # what comes has been pressed and rubbed by others until then
-                    e = 0.5 * (contacts.surface.restitution[k] + contacts.surface.other_restitution[k])
-                    slower = product(G, velocities(p_k, b_k, moving.carried, moving.body_carried))
-                    impacts.rebound[k] = max(rebound - (e * impacts.share[k] * t / dt) * slower, real(0.0))
+            if static(crowded and n_particles == 0):  # see `at_once`
+                v = velocities(p_k, b_k, moving.v, moving.body_qd)
+                away = product(G, v)
+                if static(pair):
+                    away += along_there(G, v, shifts(masses, apart))
+                late = dt * impacts.share[k] * (impacts.rebound[k] - away)
+        contacts.late[k] = late
 
     return form.kernel("meet", one, every, c, slots, real)
 
@@ -115,7 +111,7 @@ def make_rebound(
     masses_at, velocities, kept = inertias_of(slots), velocities_of(slots), kept_of(c, slots, real)
     rate, spread, (_, response, _) = rate_of(c, slots), spread_of(c, slots), row_functions(slots)
     gradient, rate_along, force = normal_of(c, slots, real)
-    held_back = restitution.held_back(slots, real)
+    held_back, (added, add) = restitution.held_back(slots, real), restitution.budget(slots)
     particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
     layout = RowLayout(c, slots)
     pair, last, shifts = two_sided(slots), layout.shape[0] - 1, shifts_of(slots)
@@ -160,16 +156,17 @@ def make_rebound(
             away = rate_along(k, contacts.rows, n, velocity, between)
             if static(pair and not one_direction):
                 away += along_there(gradient(k, contacts.rows, n, share, arms), velocity, shifted)
-            least, rubbed = real(0.0), 0.0 * before
+            least, rubbed, free = real(0.0), 0.0 * before, contacts.impacts.after[k]
             if static(crowded):
                 least = contacts.cut[k][0]
                 if least > 0.0:
                     rubbed = along_both(T, contacts.rubbed[k])
                 if rebound > 0.0:
-                    after = velocities(p_k, b_k, moving.lasting, moving.body_lasting)
-                    more = rate_along(k, contacts.rows, n, after, rate(n, share, arms, after))
-                    rebound = max(rebound + more, real(0.0))
-            wanted, slip = (rebound - away) * dt, dt * along_both(T, between)
+                    lasting = velocities(p_k, b_k, moving.lasting, moving.body_lasting)
+                    more = rate(n, share, arms, lasting)
+                    free += more
+                    rebound = max(rebound + rate_along(k, contacts.rows, n, lasting, more), real(0.0))
+            wanted, slip = (rebound - away) * dt, dt * along_both(T, between - free)
             if static(n_bodies > 0):
                 given, hit = rubbed - before, contacts.impacts.share[k]
                 R, b = wanted - hit * dot(coupled, given), -(K @ given) - slip
@@ -179,13 +176,13 @@ def make_rebound(
                 x = coulomb(K, K @ (before - rubbed) - slip - dlam * coupled, mu * (pressed + dlam - least))
             x += rubbed
             if rebound > 0.0:
-                gained, gravity = contacts.gained[k], moving.gravity[0]
+                gained, gravity = added(p_k, b_k, masses, moving), moving.gravity[0]
                 G = gradient(k, contacts.rows, n, share, arms)
                 E = [spread(T[side], share, arms) for side in static(range(2))]
-                dlam, x, added, _ = held_back(
+                dlam, x, more, _ = held_back(
                     dlam, x, pressed, pulled, away, own, gained, velocity, masses, inertias, gravity, G, T, E, dt
                 )
-                contacts.gained[k] = gained + added
+                add(more, p_k, b_k, masses, moving)
             if static(crowded):
                 outlast(
                     k, contacts, moving, n, share, arms, T, pressed + dlam - least, x - rubbed, masses, inertias, dt

@@ -9,7 +9,14 @@ Chosen when a solver is made: where no coefficient of restitution was declared, 
 from dataclasses import dataclass
 
 from sim.constraints.contact.friction import along_both
-from sim.constraints.contact.impulses.energy import ROUNDING, halfway_of, impulse_work_of, part_that_adds, push_work_of
+from sim.constraints.contact.impulses.energy import (
+    ROUNDING,
+    budget_of,
+    halfway_of,
+    impulse_work_of,
+    part_that_adds,
+    push_work_of,
+)
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import static
 from sim.core.lang.frontend.function import Function, func
@@ -38,7 +45,7 @@ def held_back_of(slots: Slots, real: Scalar) -> Function:
     how far the whole is from adding any, in parts of the energy of its normal impulse.
 
     Less is a part of the way from no rebound at all, with friction in proportion: both are in the cone, and so is what
-    is between.  pressed: the normal multiplier so far; gained [J]: what was added so far.
+    is between.  pressed: the normal multiplier so far; gained [J]: what was added so far, see `budget_of`.
     """
     halfway, work, part_of = halfway_of(slots), impulse_work_of(slots), part_that_adds(slots)
     impulse, size = impulse_of(slots), len(slots.particles) + 2 * len(slots.bodies)
@@ -66,8 +73,19 @@ class Rebounding:
     """Contacts may rebound."""
 
     def push_work(self, slots: Slots, real: Scalar) -> Function:
-        """See `push_work_of`."""
-        return push_work_of(slots, real)
+        """`count(p_k, b_k, force, torques, motion, ...)` in a kernel: adds what a push adds, see `push_work_of`."""
+        work, (_, add) = push_work_of(slots, real), budget_of(slots)
+
+        @func
+        def count(p_k, b_k, force, torques, motion, masses, since, moved, turns, poses, moving, dt):
+            gained = work(b_k, force, torques, motion, masses, since, moved, turns, poses, moving, dt)
+            add(gained, p_k, b_k, masses, moving)
+
+        return count
+
+    def budget(self, slots: Slots) -> tuple[Function, Function]:
+        """See `budget_of`."""
+        return budget_of(slots)
 
     def held_back(self, slots: Slots, real: Scalar) -> Function:
         """See `held_back_of`."""
@@ -79,13 +97,26 @@ class NoRebound:
     """None does: the same functions, which count nothing."""
 
     def push_work(self, slots: Slots, real: Scalar) -> Function:
-        """0."""
+        """Nothing counted."""
 
         @func
-        def work(b_k, force, torques, motion, masses, since, moved, turns, poses, moving, dt):
-            return real(0.0)
+        def count(p_k, b_k, force, torques, motion, masses, since, moved, turns, poses, moving, dt):
+            pass
 
-        return work
+        return count
+
+    def budget(self, slots: Slots) -> tuple[Function, Function]:
+        """Nothing added."""
+
+        @func
+        def added(p_k, b_k, masses, moving):
+            return 0.0 * masses[0]
+
+        @func
+        def add(gained, p_k, b_k, masses, moving):
+            pass
+
+        return added, add
 
     def held_back(self, slots: Slots, real: Scalar) -> Function:
         """Nothing held back."""

@@ -77,6 +77,20 @@ class RowLayout:
 
 
 @memoize
+def inertias_of(slots: Slots) -> Function:
+    """`masses(p_k, b_k, moving)` in a kernel: see `masses_of`, as a step ends."""
+    n_particles, n_bodies = len(slots.particles), len(slots.bodies)
+
+    @func
+    def masses(p_k, b_k, moving):
+        inverse = [moving.w[p_k[p]] for p in static(range(n_particles))]
+        inverse = inverse + [moving.bodies.inv_mass[b_k[g]] for g in static(range(n_bodies))]
+        return inverse, [moving.inertia[b_k[g]] for g in static(range(n_bodies))]
+
+    return masses
+
+
+@memoize
 def spread_of(c: Constraint, slots: Slots) -> Function:
     """`spread(force, share, arms)` in a kernel: a force (3,) at the place of contact over the movers; share of each
     particle, and arms, of each that takes part, (b, arm)."""
