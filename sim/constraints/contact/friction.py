@@ -32,7 +32,7 @@ NEWTON = 6
 FAR = 1e-8
 """Friction of less than this part of what would hold points against the slip, as nearly as float32 tells."""
 
-TURNING = 3
+TURNING = 2
 """Further steps for a normal force and its friction together, where the direction of slip turns with them."""
 MET = 1e-9
 """What may be missing of a normal force, in parts of it."""
