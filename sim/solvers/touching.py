@@ -21,6 +21,7 @@ from sim.constraints.contact.forms import (
     contact_struct,
     moving_struct,
 )
+from sim.constraints.contact.hitting import two_sided
 from sim.constraints.contact.impact import make_impact
 from sim.constraints.contact.impulses.at_once import make_hit_at_once, make_pushed_at_once
 from sim.constraints.contact.impulses.rebound import make_inertias, make_meeting, make_rebound
@@ -61,10 +62,14 @@ CHOSEN = {
 """Parameters that every step chooses."""
 
 STACKED = 4
-"""Sweeps over velocities for one over positions, where bodies touch bodies, or have several contacts."""
+"""Sweeps over velocities for one over positions, where bodies touch bodies or particles, or have several contacts: the
+arms of two sides are shifted to one place (`meeting_of`), and each sweep leaves a part of the order of the step."""
 AT_LEAST = 8
 """Sweeps over velocities of bodies with several contacts.  With two a box that fell on a face as it slid, e = .5, had
 three times the derivative of its height and spun; eight are 2 % off, for a tenth of the time of a step."""
+REBOUNDING = 16
+"""The same where something may rebound: what is left of a rebound depends on when in its step the impact was, and its
+derivative is as many times larger as steps are short."""
 
 
 def pressed(batch: ConstraintBatch) -> str:
@@ -128,8 +133,8 @@ class FrictionStep:
         self.points_passing = PointPassingCheck(model, self.bodies, self.batches)
         self.moving = moving_struct(real)()
         self.moving.inertia = zeros(model.body_count, matrix((3, 3), real), model.device, model.requires_grad)
-        given = any(path.rpartition(".")[2] == "restitution" for path in model.materials)
-        self.restitution: Restitution = Rebounding() if given and self.gains is None else NoRebound()
+        self._rebounds = any(path.rpartition(".")[2] == "restitution" for path in model.materials)
+        self.restitution: Restitution = Rebounding() if self._rebounds and self.gains is None else NoRebound()
         self.crowded = self.near is not None or crowded(model, self.batches)
         self._added = self._make_added(isinstance(self.restitution, Rebounding))
         self._parts = make_room(model, self.moving, self.crowded)
@@ -327,8 +332,10 @@ class FrictionStep:
         """How often velocities are swept, where positions are so often: what stands on something else rattles where
         those that one contact leaves behind reach the others, and what hits on a face, with friction, spins."""
         many = self.crowded and bool(self.pressing)
-        each = STACKED if many or self._stacks else 1 + self.crowded
-        return max(each * iterations, AT_LEAST if many else 1)
+        pairs = any(two_sided(t.batch.set.slots) for t in self.touching.values())
+        each = STACKED if many or pairs else 1 + self.crowded
+        least = REBOUNDING if self._rebounds else AT_LEAST
+        return max(each * iterations, least if many else 1)
 
     @property
     def _stacks(self) -> bool:

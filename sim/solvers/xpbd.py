@@ -35,6 +35,7 @@ from sim.solvers.direct.system import direct_rows, direct_systems
 from sim.solvers.integrators import INTEGRATORS, Integrator
 from sim.solvers.mechanisms.held import HeldVelocities, rigid_batches
 from sim.solvers.mechanisms.rank import refuse_dependent
+from sim.solvers.mechanisms.rigid_particles import make_bodies
 from sim.solvers.self_contact import SelfContactStep
 from sim.solvers.touching import FrictionStep
 
@@ -58,8 +59,9 @@ class SolverXPBD(Solver, key="xpbd"):
                 and what acts on bodies begin at zero.
     integrator: "euler": implicit Euler, as published; "bdf2": second order, see `sim.solvers.integrators`.
     direction:  along which gradients of C rows without compliance push: those at the start of the step, which conserves
-                energy and momentum ("start", or "joints" for those of joints alone), or those at its end ("end"), as
-                always with "bdf2", and with "jacobi" between particles.
+                energy and momentum ("start", or "joints" for those of joints, and of particles that contacts with
+                friction or restitution may touch and that are one body by them), or those at its end ("end"), as always
+                with "bdf2", and with "jacobi" between particles.
     direct:     labels of constraints that are solved together in every iteration, after the others are projected, by an
                 LU factorisation of blocks, O(n) for chains and trees: what is stiff or has large ratios of masses then
                 needs no more substeps than what is soft.  One-sided constraints, friction and drives with a largest
@@ -92,6 +94,7 @@ class SolverXPBD(Solver, key="xpbd"):
 
     def __post_init__(self) -> None:
         self._prepared: tuple[int, str, str, str, str, tuple[str, ...]] | None = None
+        self._bodies_of_particles: dict[str, bool] = {}
         self._ready()
 
     def _ready(self) -> None:
@@ -153,9 +156,18 @@ class SolverXPBD(Solver, key="xpbd"):
 
     def begins(self, batch: ConstraintBatch) -> bool:
         """Are the directions of the rigid rows of these constraints those at the start of a step?"""
-        chosen = batch.set.constraint.from_start if self.direction == "joints" else self.direction == "start"
+        chosen = self.direction == "start"
+        if self.direction == "joints":
+            chosen = batch.set.constraint.from_start or self._make_bodies(batch)
         bodies = self.order == "jacobi" and not batch.set.slots.only_particles
         return chosen and (bodies or not self._plain()) and self.integrator == "euler"
+
+    def _make_bodies(self, batch: ConstraintBatch) -> bool:
+        """See `make_bodies`; once for each set."""
+        known, name = self._bodies_of_particles, batch.set.name
+        if name not in known:
+            known[name] = make_bodies(self.model, batch, rigid_batches(self.batches))
+        return known[name]
 
     def _own_scratch(self) -> None:
         super()._own_scratch()

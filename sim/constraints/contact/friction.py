@@ -32,6 +32,16 @@ NEWTON = 6
 FAR = 1e-8
 """Friction of less than this part of what would hold points against the slip, as nearly as float32 tells."""
 
+TURNING = 2
+"""Further steps for a normal force and its friction together, where the direction of slip turns with them."""
+MET = 1e-9
+"""What may be missing of a normal force, in parts of it."""
+UNCOUPLED = 1e-12
+"""Where what rubs a contact moves it along its normal by less than this part, squared, both are found by themselves."""
+EASIEST = 0.05
+"""Where friction presses a contact nearly as much as it is pressed, there may be no solution (P. Painleve, 1895): then
+the normal force grows by at most so many times."""
+
 
 @func
 def coulomb(K, b, most):
@@ -102,6 +112,42 @@ def _coulomb_vjp(K, b, most, x, ct):
     else:
         by_b = inside
     return -outer(by_b, x), by_b, by_most
+
+
+@func
+def pressed_and_rubbed(R, b, pressed, least, own, coupled, hit, K, mu):
+    """Normal force and friction of one contact, where each moves it along the other too: dlam and x (2,) with
+
+        own dlam + hit coupled . x = R, or dlam = least - pressed where that is more
+        x = coulomb(K, b - dlam coupled, mu (pressed + dlam - least))
+
+    by Newton's method, with the normal force as its unknown: exact after one step where x sticks, or slips along a
+    line.  One after the other they leave a part of the rebound, which depends on when in its step the impact was: its
+    derivative is as many times larger as steps are short.  hit: 1 for an impact; what rests, 0, is left to the sweeps.
+    """
+    lowest, felt = least - pressed, hit * coupled
+    dlam = max(R / own, lowest)
+    x = coulomb(K, b - dlam * coupled, mu * (dlam - lowest))
+    if dot(felt, felt) > static(UNCOUPLED) * own * (K[0, 0] + K[1, 1]):
+        dlam, x = _nearer(dlam, x, R, b, lowest, own, coupled, felt, K, mu)
+        for _ in static(range(TURNING)):
+            missing = R - own * dlam - dot(felt, x)
+            if abs(missing) > static(MET) * own * (dlam - lowest):
+                dlam, x = _nearer(dlam, x, R, b, lowest, own, coupled, felt, K, mu)
+    return dlam, x
+
+
+@func
+def _nearer(dlam, x, R, b, lowest, own, coupled, felt, K, mu):
+    """One step: by how much dlam moves all along the normal, with the friction that answers it."""
+    most, back = mu * (dlam - lowest), inverted(K, 0.0 * own)
+    free, easy = back @ (b - dlam * coupled), own
+    if dot(free, free) <= most * most:
+        easy -= dot(felt, back @ coupled)
+    elif most > 0.0:
+        easy += mu * dot(felt, x) / most
+    dlam = max(dlam + (R - own * dlam - dot(felt, x)) / max(easy, static(EASIEST) * own), lowest)
+    return dlam, coulomb(K, b - dlam * coupled, mu * (dlam - lowest))
 
 
 @func

@@ -24,6 +24,7 @@ from sim.constraints.contact.boxes import chosen_of
 from sim.constraints.contact.forms import Form, sides_of
 from sim.constraints.contact.geometry import gap_of, slip_of, slip_rate_of
 from sim.constraints.contact.hitting import hit_of, hits_of
+from sim.constraints.contact.impulses.spinning import predicted_of
 from sim.constraints.slots.linearization import motions_of, row_functions, rows_of, velocities_of
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import sqrt, static
@@ -120,7 +121,7 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
     sides, velocities, gap = sides_of(slots, real), velocities_of(slots), gap_of(c, slots, real)
     rows_at, hit, slip = rows_of(c, slots, real), hit_of(c, slots, real), slip_of(slots)
     slip_rate, size = slip_rate_of(slots), n_particles + 2 * len(slots.bodies)
-    motions, (_, _, product) = motions_of(slots, real), row_functions(slots)
+    motions, (_, _, product), predicted = motions_of(slots, real), row_functions(slots), predicted_of(slots)
 
     @func
     def one(k, contacts, moving, dt):
@@ -144,16 +145,19 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
             if gap_1 < 0.0:
                 hits, time = share_of_impact * hits_of(rate, (gap_1 - C_0[0]) / dt), s * dt
             C, G, n, _, _, share, arms, _, _ = hit(x_1, x_0, poses, begun, v_0, hits, time, placed_k, data_k)
-            motion = motions(p_k, of_p, moving.x_ref, moved, turns)
+            motion, v = motions(p_k, of_p, moving.x_ref, moved, turns), v_0
+            if static(len(slots.bodies) > 0):
+                if hits > 0.0:
+                    motion, v = predicted(motion, v_0, x_1, x_0, b_k, poses, begun, hits, time, moving, dt)
             u = product(G, motion) / dt
             left = (1.0 - s) * dt
             target = left * e * approach + 0.5 * a * left * left
             if hits > 0.0:  # where C is linear, its path is curved by forces alone
-                hitting = (0.5 - s) * (u - product(G, v_0)) - u
+                hitting = (0.5 - s) * (u - product(G, v)) - u
                 target += hits * (C + (1.0 + e) * hitting * left - target)
             target = share_of_impact * max(target, 0.0)
             if e > 0.0:
-                faster = [motion[i] / dt - v_0[i] for i in static(range(size))]
+                faster = [motion[i] / dt - v[i] for i in static(range(size))]
                 gains = faster
                 if static(held):
                     gains = velocities(p_k, b_k, moving.gains, moving.body_gains)

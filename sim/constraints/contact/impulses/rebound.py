@@ -8,7 +8,7 @@ All positions are final then: where contacts touch is found once (`make_meeting`
 
 from sim.constraints.base import Constraint
 from sim.constraints.contact.forms import Form, every, sides_of
-from sim.constraints.contact.friction import along_both, coulomb
+from sim.constraints.contact.friction import along_both, coulomb, pressed_and_rubbed
 from sim.constraints.contact.geometry import across
 from sim.constraints.contact.hitting import meeting_of, rate_at_impact, shifts_of, two_sided
 from sim.constraints.contact.impulses.restitution import Restitution
@@ -21,6 +21,7 @@ from sim.constraints.contact.impulses.rows import (
     rate_of,
     spread_of,
 )
+from sim.constraints.contact.impulses.spinning import spins_of, turned_of
 from sim.constraints.contact.parted import cut_of
 from sim.constraints.slots.bodies import body_struct, matrix_in_world
 from sim.constraints.slots.linearization import row_functions, velocities_of
@@ -67,6 +68,7 @@ def make_meeting(c: Constraint, slots: Slots, real: Scalar, form: Form, crowded:
     n_particles, cut, vec3 = len(slots.particles), cut_of(slots, real), vector(3, real)
     (_, _, product), pair, shifts = row_functions(slots), two_sided(slots), shifts_of(slots)
     _, along_there = rate_at_impact(slots, ())
+    n_bodies, turned, turns = len(slots.bodies), turned_of(slots, real), RowLayout(c, slots).turns
 
     @func
     def one(k, contacts, moving, dt):
@@ -88,6 +90,12 @@ def make_meeting(c: Constraint, slots: Slots, real: Scalar, form: Form, crowded:
             hits, t = impacts.hits[k], impacts.time[k]
             met = meeting(x_p, x_0, poses, begun, v_0, hits, t, placed_k, data_k, masses)
             n, _, G, _, share, arms, apart = met
+            if static(n_bodies > 0):
+                by = [vec3() for _ in static(range(n_bodies))]
+                if hits > 0.0:
+                    by, inertias = turned(x_p, x_0, poses, begun, v_0, hits, t, inertias)
+                for g in static(range(n_bodies)):
+                    contacts.rows.vectors[k, turns + g] = by[g]
             keep(k, contacts.rows, G, n, share, arms, apart, masses, inertias)
             if static(crowded and n_particles == 0):  # see `at_once`
                 v = velocities(p_k, b_k, moving.v, moving.body_qd)
@@ -114,9 +122,10 @@ def make_rebound(
     held_back, (added, add) = restitution.held_back(slots, real), restitution.budget(slots)
     particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
     layout = RowLayout(c, slots)
-    pair, last, shifts = two_sided(slots), layout.shape[0] - 1, shifts_of(slots)
+    pair, last, shifts = two_sided(slots), layout.turns - 1, shifts_of(slots)
     between_there, along_there = rate_at_impact(slots, tuple(g for _, g in layout.arms))
     one_direction, live = layout.one_direction, _pushed if crowded else _pushes
+    spins, turns = spins_of(slots), layout.turns
 
     @func
     def outlast(k, contacts, moving, n, share, arms, T, post, along, masses, inertias, dt):
@@ -149,13 +158,18 @@ def make_rebound(
             masses, inertias = masses_at(p_k, b_k, moving)
             velocity = velocities(p_k, b_k, moving.v, moving.body_qd)
             mu = 0.5 * (surface.friction[k] + surface.other_friction[k])
-            between, before = rate(n, share, arms, velocity), along_both(T, pulled)
+            hitting = velocity
+            if static(n_bodies > 0):
+                if contacts.impacts.hits[k] > 0.0:
+                    by = [contacts.rows.vectors[k, turns + g] for g in static(range(n_bodies))]
+                    hitting = spins(velocity, masses, inertias, by)
+            between, before = rate(n, share, arms, hitting), along_both(T, pulled)
             if static(pair):
                 shifted = shifts(masses, contacts.rows.vectors[k, last])
-                between += between_there(arms, velocity, shifted)
-            away = rate_along(k, contacts.rows, n, velocity, between)
+                between += between_there(arms, hitting, shifted)
+            away = rate_along(k, contacts.rows, n, hitting, between)
             if static(pair and not one_direction):
-                away += along_there(gradient(k, contacts.rows, n, share, arms), velocity, shifted)
+                away += along_there(gradient(k, contacts.rows, n, share, arms), hitting, shifted)
             least, rubbed, free = real(0.0), 0.0 * before, contacts.impacts.after[k]
             if static(crowded):
                 least = contacts.cut[k][0]
@@ -166,12 +180,15 @@ def make_rebound(
                     more = rate(n, share, arms, lasting)
                     free += more
                     rebound = max(rebound + rate_along(k, contacts.rows, n, lasting, more), real(0.0))
-            dlam = max((rebound - away) * dt / own, least - pressed)
-            u = dt * along_both(T, between - free) + dlam * coupled  # with what the normal impulse adds to it
-            post = pressed + dlam
-            if static(crowded):
-                post = max(post - least, real(0.0))
-            x = rubbed + coulomb(K, K @ (before - rubbed) - u, mu * post)
+            wanted, slip = (rebound - away) * dt, dt * along_both(T, between - free)
+            if static(n_bodies > 0):
+                given, hit = rubbed - before, contacts.impacts.share[k]
+                R, b = wanted - hit * dot(coupled, given), -(K @ given) - slip
+                dlam, x = pressed_and_rubbed(R, b, pressed, least, own, coupled, hit, K, mu)
+            else:
+                dlam = max(wanted / own, least - pressed)
+                x = coulomb(K, K @ (before - rubbed) - slip - dlam * coupled, mu * (pressed + dlam - least))
+            x += rubbed
             if rebound > 0.0:
                 gained, gravity = added(p_k, b_k, masses, moving), moving.gravity[0]
                 G = gradient(k, contacts.rows, n, share, arms)

@@ -36,8 +36,9 @@ def row_struct(real: Scalar) -> Struct:
 class RowLayout:
     """Where the rows of contacts of a set are.
 
-    vectors: n, an arm for each point on a body that takes part, G over the movers where it is not one direction, and
-    how far the sides have come `apart` since the impact where there are two.
+    vectors: n, an arm for each point on a body that takes part, G over the movers where it is not one direction, how
+    far the sides have come `apart` since the impact where there are two, and by how much each body is to turn to where
+    it was hit (`spinning`).
     numbers: own, coupled (2), K (3), and the shares b; where the constraint says itself where it touches shares are
     known, and the last number is the size of the whole force.
     """
@@ -73,7 +74,12 @@ class RowLayout:
         """How many vectors and numbers a contact has."""
         gradient = 0 if self.one_direction else self.particles + 2 * len(self.slots.bodies)
         shares = 1 if self.known is not None else self.particles + len(self.arms)
-        return 1 + len(self.arms) + gradient + two_sided(self.slots), 6 + shares
+        return 1 + len(self.arms) + gradient + two_sided(self.slots) + len(self.slots.bodies), 6 + shares
+
+    @property
+    def turns(self) -> int:
+        """The first of the vectors of turns; `apart` is before them."""
+        return self.shape[0] - len(self.slots.bodies)
 
 
 @memoize
@@ -140,7 +146,7 @@ def keep_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
     layout, (_, response, product) = RowLayout(c, slots), row_functions(slots)
     spread, known, acting = spread_of(c, slots), layout.known, layout.arms
     n_arms, n_particles, one_direction = len(acting), layout.particles, layout.one_direction
-    size, pair, last = n_particles + 2 * len(slots.bodies), two_sided(slots), layout.shape[0] - 1
+    size, pair, last = n_particles + 2 * len(slots.bodies), two_sided(slots), layout.turns - 1
 
     @func
     def keep(k, rows, G, n, share, arms, apart, masses, inertias):
