@@ -50,16 +50,14 @@ def test_a_face_on_a_wall(phase: float, mu: float) -> None:
     assert end.body_q.numpy()[0, 0] == pytest.approx(-HALF[0] - e * v / rate * (steps - 4 - phase), abs=1e-7)
 
 
-@pytest.mark.parametrize(("e", "mu"), [(0.0, 0.2), (0.5, 0.0), (0.5, 0.2), (1.0, 0.1)])
+@pytest.mark.parametrize(("e", "mu"), [(0.5, 0.0), (1.0, 0.1)])
 def test_a_box_falls_on_a_face_as_it_slides(e: float, mu: float) -> None:
-    """One sweep: each impact takes mu (1 + e) times its speed from the sliding; what rests slides on."""
+    """One sweep: the impact takes mu (1 + e) times its speed from the sliding."""
     rate, steps, height, v = 480, 216, 0.31, 1.5
 
     def exact(height: float) -> float:
         x, falls = v * np.sqrt(2 * height / G), np.sqrt(2 * height * G)
         left, slides = steps / rate - np.sqrt(2 * height / G), v - mu * (1 + e) * falls
-        if e == 0.0:
-            return float(x + slides * left - 0.5 * mu * G * left**2)
         assert left < 2 * e * falls / G
         return float(x + slides * left + e * falls * left - 0.5 * G * left**2)
 
