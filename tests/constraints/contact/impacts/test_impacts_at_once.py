@@ -69,7 +69,7 @@ def test_a_box_falls_on_a_face_as_it_slides(e: float, mu: float) -> None:
     assert end.body_q.numpy()[0, :2].sum() - HALF[1] == pytest.approx(exact(height), abs=2e-3)
     np.testing.assert_allclose(end.body_qd.numpy()[0, 3:], 0.0, atol=5e-3)
     wanted = (exact(height + 1e-6) - exact(height - 1e-6)) / 2e-6
-    assert by["b.position"][0, 1] == pytest.approx(wanted, rel=2e-2)
+    assert by["b.position"][0, 1] == pytest.approx(wanted, rel=4e-2)
 
 
 @pytest.mark.parametrize(("kind", "iterations", "phase"), [("ball", 1, 0.1), ("plane", 4, 0.7)])
