@@ -109,11 +109,12 @@ def test_a_cloth_with_larger_cells_catches_it(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["sphere", "capsule", "box"])
 def test_momenta_are_kept(kind: str) -> None:
-    """Thrown at a free cloth without a thickness and without forces of its own; it gives back less than it gets."""
+    """Thrown at a free cloth all but without a thickness, which makes a couple of friction, and without forces of its
+    own; it gives back less than it gets."""
     model = narrow(kind, cells=2, held="", gravity=0.0, at=(0.1, 0.02, 0.06), velocity=(0.4, -2, 0.1), spin=(3, 2, 1),
-                   turned=TURNED, bounce=0.3, thickness=1e-7, stretch=False)  # fmt: skip
+                   turned=TURNED, bounce=0.3, thickness=1e-8, stretch=False)  # fmt: skip
     begun, ended = (integrals(model, s) for s in (model.state(), after(model, 40)))
-    np.testing.assert_allclose(ended[0], begun[0], rtol=0, atol=2e-9)
+    np.testing.assert_allclose(ended[0], begun[0], rtol=0, atol=3e-10)
     assert 0.1 * begun[1] < ended[1] < 0.9 * begun[1]
 
 
