@@ -136,7 +136,6 @@ def make_approaching(c: Constraint, slots: Slots, real: Scalar, form: Form) -> K
     n_particles, sides, hit = len(slots.particles), sides_of(slots, real), hit_of(c, slots, real)
     velocities, (_, _, product), slip_rate = velocities_of(slots), row_functions(slots), slip_rate_of(slots)
     chosen = chosen_of(c)
-
     spatial, owners, n_bodies = vector(6, real), tuple(own[0] for own in slots.bodies), len(slots.bodies)
 
     @func

@@ -247,7 +247,6 @@ def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar, crowded: 
         contacts: Contacts,
         moving: Moving,
         dt: real,
-        done: int,
         rounding: real,
         travel: array[real],
         does: array[int],
@@ -257,9 +256,7 @@ def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar, crowded: 
         if contacts.multiplier[k] > 0.0:
             (p_k, b_k, _, begun, _, _, poses), x_p, _, placed_k, data_k = sides(k, contacts, moving)
             rebound, surface = contacts.impacts.rebound[k], contacts.surface
-            pressed, pulled = contacts.multiplier[k], contacts.along[k]
-            if done > 0:
-                pressed += contacts.late[k]
+            pressed, pulled = contacts.multiplier[k] + contacts.late[k], contacts.along[k]
             masses, inertias = masses_at(p_k, b_k, poses, moving.w, moving.bodies)
             x_0 = [moving.x_ref[p_k[p]] for p in static(range(n_particles))]
             v_0, hits = velocities(p_k, b_k, moving.v_before, moving.body_qd_before), contacts.impacts.hits[k]

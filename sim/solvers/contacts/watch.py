@@ -235,7 +235,7 @@ class ContactWatch:
             assert isinstance(solver, SolverXPBD)
             friction = solver.friction
             kernel = make_look_at_velocities(made.constraint, made.slots, model.dtype, friction.crowded)
-            inputs = [rows.begin, friction.touching[made.name].contacts, friction.moving, s.dt, done, *marks[1:]]
+            inputs = [rows.begin, friction.touching[made.name].contacts, friction.moving, s.dt, *marks[1:]]
             launch(kernel, rows.count, inputs, [looked.does, looked.switching])
             return
         begun_at = [s.reference, self._before.particle_qd, bodies.start, self._before.body_qd]

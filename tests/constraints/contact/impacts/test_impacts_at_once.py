@@ -50,10 +50,10 @@ def test_a_face_on_a_wall(phase: float, mu: float) -> None:
     assert end.body_q.numpy()[0, 0] == pytest.approx(-HALF[0] - e * v / rate * (steps - 4 - phase), abs=1e-7)
 
 
-@pytest.mark.parametrize(("e", "mu"), [(0.5, 0.0), (1.0, 0.1)])
-def test_a_box_falls_on_a_face_as_it_slides(e: float, mu: float) -> None:
-    """One sweep: the impact takes mu (1 + e) times its speed from the sliding."""
-    rate, steps, height, v = 480, 216, 0.31, 1.5
+def test_an_elastic_box_falls_on_a_face_as_it_slides() -> None:
+    """One sweep: the impact takes mu (1 + e) times its speed from the sliding.  It was held back so that its
+    derivative by the height was 48 to 116, of .62."""
+    rate, steps, height, v, e, mu = 480, 216, 0.31, 1.5, 1.0, 0.1
 
     def exact(height: float) -> float:
         x, falls = v * np.sqrt(2 * height / G), np.sqrt(2 * height * G)
