@@ -24,6 +24,7 @@ from sim.core.backends.llvm.range_loops import AND_BACK, MASKED_REST, WIDE_LOOP,
 from sim.core.backends.llvm.writer import llvm_type
 from sim.core.lang.analysis.first_threads import FirstThreads, first_threads
 from sim.core.lang.analysis.guards import guard_of
+from sim.core.lang.analysis.thread_locality import diverges
 from sim.core.lang.ir.core import Block, walk
 from sim.core.lang.types import ArrayType, bool_, size_of
 
@@ -81,13 +82,13 @@ class Emitter(BodyEmitter):
             return self.large_text(symbol, unpack, arguments, lanes, lanes.some)
         self.straight = not any(op.name in ("for", "while") for op in walk(self.func.body))
         self.jumps = not self.straight
-        few = bool(self.func.attrs.get("few"))
-        first = first_threads(self.func) if self.straight and lanes is None and not (self.check or few) else None
+        singly = self.singly
+        first = first_threads(self.func) if self.straight and lanes is None and not (self.check or singly) else None
         bodies = [self.body_lines()] if first is None else [self.body_lines(), self.rest_lines(first)]
         coords = [f"i64 %c{axis}" for axis in range(self.func.dims)]
         formal = ", ".join([*arguments, "ptr %record", "i64 %linear", *coords])
         wide: list[str] = []
-        self.vectors_given = lanes is not None or (few and self.straight)
+        self.vectors_given = lanes is not None or (singly and self.straight)
         before = ["  %begin = add i64 %start, 0"]
         if lanes is not None:
             self.declared |= lanes.declared
@@ -109,7 +110,7 @@ class Emitter(BodyEmitter):
             _FAIL if self.sites else "",
             *self.declared.values(),
             "!0 = distinct !{}",
-            self.loop_metadata(lanes is not None or few),
+            self.loop_metadata(lanes is not None or singly),
             '!2 = !{!"llvm.loop.parallel_accesses", !0}',
             _USUALLY,
             '!4 = !{!"llvm.loop.vectorize.enable", i1 false}',
@@ -193,9 +194,14 @@ class Emitter(BodyEmitter):
         ]  # fmt: skip
         return "\n".join(parts) + "\n"
 
+    @property
+    def singly(self) -> bool:
+        """Threads go one by one: there are few of them, or each goes its own way."""
+        return bool(self.func.attrs.get("few")) or diverges(self.func)
+
     def lanes_too(self) -> LaneBody | None:
         """The body for eight threads at a time, where it is worth having."""
-        if self.check or self.func.attrs.get("few"):
+        if self.check or self.singly:
             return None
         strides = {
             (p, axis): array_stride(self.func, p, self.ref(p), axis)
@@ -206,7 +212,7 @@ class Emitter(BodyEmitter):
         return lanes_of(self.func, self.names, strides)
 
     def loop_metadata(self, singly: bool) -> str:
-        """What LLVM is told of the loop over the threads; singly: as it is, where threads are few or go eight at
+        """What LLVM is told of the loop over the threads; singly: as it is, where threads go one by one or eight at
         a time already."""
         parallel = [] if self.func.attrs.get("serial") else ["!2"]  # not where its threads share a log
         return f"!1 = distinct !{{{', '.join(['!1', *parallel, *(['!4', '!5'] if singly else [])])}}}"

@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from sim.core.lang.analysis.value_numbering import ValueNumbering
-from sim.core.lang.ir.core import Func, Op, Value, split_memory, walk
+from sim.core.lang.ir.core import Func, Op, Value, split_memory, walk, walk_regions
 
 _UNSUITED = frozenset(
     ("for", "while", "peek", "tape", "tape_load", "tape_store", "print", "assert", "call", "load_at", "store_at")
 )
+
+BRANCHED = 1000
+"""Operations in branches from which on threads go one by one.  Bodies of eight threads that long take three times as
+long to compile, and are no faster: of the contacts of two boxes few take the same way."""
 
 
 def suits_lanes(func: Func) -> bool:
@@ -35,6 +39,11 @@ def suits_lanes(func: Func) -> bool:
         if not func.attrs.get("apart") and any(op.name in ("load", "store") for op in ops[first:]):
             return False
     return any(op.name in ("load", "store", "accum") and len(op.leaves) in (2, 3, 4) for op in ops)
+
+
+def diverges(func: Func) -> bool:
+    """Is so much of a body in branches that eight threads at a time would mostly wait for each other?"""
+    return sum(1 for op in func.body.ops if op.name == "if" for _ in walk_regions(op)) >= BRANCHED
 
 
 def late_updates(func: Func) -> set[Op]:
