@@ -29,6 +29,8 @@ class LaneMemory(LaneWriter):
         self.always = 0
         """How many of the masks are those of all: then a lane at least takes part."""
         self.rows: dict[tuple, list[str]] = {}
+        self.sums_in_rows = False
+        """Whether what is stored as a sum of what was there is added to it there, instead."""
         self.made_by = {result: op for op in walk(func.body) for result in op.results}
 
     # -- places
@@ -215,6 +217,12 @@ class LaneMemory(LaneWriter):
         places = self.places(op)
         for first, count, kind, offset in self.bundles(op):
             run = values[first : first + count]
+            added = self.added_to_old(op, first, [v for v, _ in run]) if self.sums_in_rows and how == "rows" else None
+            if added is not None and count > 1:
+                way, vectors = added
+                for place, row in zip(places, self.rows_of(llvm_type(kind), vectors), strict=True):
+                    self.add_row(way, self.shifted(place, offset), kind, count, row)
+                continue
             if count > 1 and how == "rows":
                 self.store_rows(places, kind, count, offset, [self.vector(v, a) for v, a in run])
                 continue
@@ -299,6 +307,41 @@ class LaneMemory(LaneWriter):
         for lane, place in enumerate(places):
             for how, kind, count, offset, rows in runs:
                 self.add_row(how, self.shifted(place, offset), kind, count, rows[lane])
+
+    def added_to_old(self, op: Op, first: int, values: Sequence[Value]) -> tuple[str, list[str]] | None:
+        """How to make from what the place holds what is stored there, if it is what was loaded and something more.
+
+        Nobody else touches it, and this operation is the first of the thread that does.
+        """
+        array, index, _, _ = split_memory(op)
+        if array.name not in self.func.attrs.get("exclusive", ()):
+            return None
+        more = list[Value | None]()
+        for k, value in enumerate(values):
+            sum_of = self.made_by.get(value)
+            found = [v for v in ([value] if sum_of is None else sum_of.operands) if self.is_old(op, op.leaves[first + k], v)]
+            if self.is_old(op, op.leaves[first + k], value):
+                more.append(None)
+            elif sum_of is not None and sum_of.name == "add" and found:
+                more.append(sum_of.operands[1 if sum_of.operands[0] is found[0] else 0])
+            else:
+                return None
+        taken = [v for v in more if v is not None]
+        if not taken:
+            return None
+        how, vectors = self.signed(taken)
+        kind = values[0].type
+        assert isinstance(kind, Scalar)
+        nothing = f"splat ({llvm_type(kind)} {literal(0.0 if how == 'sub' else -0.0, kind)})"
+        left = iter(vectors)
+        return how, [nothing if v is None else next(left) for v in more]
+
+    def is_old(self, op: Op, leaf: int, value: Value) -> bool:
+        """Is a value what a load has found where an operation stores?"""
+        made = self.made_by.get(value)
+        if made is None or made.name != "load" or made.operands != op.operands[: len(made.operands)]:
+            return False
+        return made.leaves[made.results.index(value)] == leaf
 
     def signed(self, values: Sequence[Value]) -> tuple[str, list[str]]:
         """How to add numbers, and their vectors: negated ones are subtracted, since their rows may be at hand."""

@@ -14,11 +14,12 @@ thread in the order of the program.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sim.core.backends.base import LANES
 from sim.core.backends.llvm.lane_memory import LaneMemory
 from sim.core.backends.llvm.lane_values import ALL, Counting, Lane, LaneVector, Split, Uniform
+from sim.core.backends.llvm.pipelining import Stages, in_stages
 from sim.core.backends.llvm.writer import literal, llvm_type
 from sim.core.lang.analysis.thread_locality import late_updates, suits_lanes, uniform_values
 from sim.core.lang.ir.core import Block, Func, Op, Value, split_memory, walk
@@ -48,6 +49,7 @@ class LaneEmitter(LaneMemory):
         """The indices that have been looked at, as they are from there."""
         self.may_be_left = False
         """Whether there is a way by which they are left to these."""
+        self.first_thread = "%linear"
 
     def emit(self, masked: bool = False) -> list[str]:
         """The lines of the body.  masked: for the first `%left` threads of the eight."""
@@ -58,16 +60,51 @@ class LaneEmitter(LaneMemory):
             left = self.let(f"shufflevector {t} {one}, {t} poison, <{LANES} x i32> zeroinitializer")
             self.masks.append(self.let(f"icmp slt {t} <{', '.join(f'i64 {k}' for k in ALL)}>, {left}"))
             self.always = 1
-        for p in self.func.params:
-            if isinstance(p.type, Scalar):
-                self.values[p] = Uniform(self.names[p])
-        self.block(self.func.body)
+        self.take_parameters()
+        self.block(self.func.body.ops)
         self.finish_updates()
         return self.lines
 
+    def take_parameters(self) -> None:
+        for p in self.func.params:
+            if isinstance(p.type, Scalar):
+                self.values[p] = Uniform(self.names[p])
+
+    def emit_first(self, stages: Stages) -> list[str]:
+        """The lines of what the first eight begin with."""
+        self.take_parameters()
+        self.block(stages.ahead)
+        self.give([self.vector(v) for v in stages.carried], stages)
+        return self.lines
+
+    def emit_stages(self, stages: Stages) -> list[str]:
+        """The lines of the body for eight threads that have begun, and what those from `%ahead` on begin with."""
+        self.take_parameters()
+        self.sums_in_rows = True
+        known = self.values.copy()
+        for k, v in enumerate(stages.carried):
+            self.values[v] = LaneVector(f"%carried{k}")
+        self.block(stages.chain)
+        these, self.values, rows, self.rows = self.values, known, self.rows, {}
+        self.first_thread = "%ahead"
+        self.block(stages.ahead)
+        given = [self.vector(v) for v in stages.carried]
+        self.first_thread, self.values, self.rows = "%linear", these, rows
+        self.block(stages.rest)
+        self.give(given, stages)
+        return self.lines
+
+    def give(self, vectors: Sequence[str], stages: Stages) -> None:
+        """What a stage gives to the next."""
+        types = stages.carried_types
+        whole, made = f"{{ {', '.join(types)} }}", "poison"
+        for k, (t, vector) in enumerate(zip(types, vectors, strict=True)):
+            made = self.let(f"insertvalue {whole} {made}, {t} {vector}, {k}")
+        self.put(f"ret {whole} {made}")
+
     # -- operations
-    def block(self, block: Block) -> None:
-        for op in block.ops:
+    def block(self, ops: Sequence[Op]) -> None:
+        for op in ops:
             if op.name == "from_end" and self.may_leave:
                 self.values[op.results[0]] = self.left_if_from_end(op)
             elif op.is_primitive:
@@ -77,7 +114,7 @@ class LaneEmitter(LaneMemory):
                 assert isinstance(kind, Scalar)
                 self.values[op.results[0]] = Uniform(literal(op.attrs["value"], kind))
             elif op.name == "tid":
-                self.values[op.results[0]] = Counting(self.let("trunc nsw i64 %linear to i32"))
+                self.values[op.results[0]] = Counting(self.let(f"trunc nsw i64 {self.first_thread} to i32"))
             elif op.name == "shape":
                 extent = f"{self.names[op.operands[0]]}.n{op.axis}"
                 self.values[op.results[0]] = Uniform(self.let(f"trunc nsw i64 {extent} to i32"))
@@ -147,7 +184,7 @@ class LaneEmitter(LaneMemory):
             if self.is_worth_a_jump(region):
                 self.jumped_over(region)
             else:
-                self.block(region)
+                self.block(region.ops)
             self.masks.pop()
         for result, a, b in zip(op.results, op.regions[0].yields, op.regions[1].yields, strict=True):
             kind = llvm_type(result.type)
@@ -178,7 +215,7 @@ class LaneEmitter(LaneMemory):
         self.put(f"br i1 {some}, label %{side}, label %{after}")
         self.start(side)
         known = self.as_vector.copy(), self.as_split.copy(), self.rows.copy(), self.at_hand.copy()
-        self.block(region)
+        self.block(region.ops)
         inside = {v for op in region.ops for v in op.results}
         made = {v: self.vector(v) for v in region.yields if v in inside}
         self.as_vector, self.as_split, self.rows, self.at_hand = known  # what was made in there is not there after
@@ -281,21 +318,29 @@ class LaneBody:
     """The lines of the body for eight threads, and of that for the first `%left` of them, if it is a large one.
 
     may_be_left: it may answer that single threads have to do what the eight should: an index counts from the end.
+    first: the lines of what the first eight begin with, where the body goes in `stages`.
     """
 
     lines: list[str]
     some: list[str] | None
     may_be_left: bool
     declared: dict[str, str]
+    first: list[str] = field(default_factory=list)
+    stages: Stages | None = None
 
 
 def lanes_of(func: Func, names: dict[Value, str], strides: dict[tuple[Value, int], str]) -> LaneBody | None:
     """The body for eight threads; None where one by one is better or the only way."""
     if not suits_lanes(func):
         return None
+    memset = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
     every, some = (LaneEmitter(func, names, strides) for _ in range(2))
+    stages = in_stages(func)
+    if stages is not None:
+        first, lines = some.emit_first(stages), every.emit_stages(stages)
+        declared = {**every.declared, **some.declared, "memset": memset}
+        return LaneBody(lines, None, False, declared, first, stages)
     lines, rest = every.emit(), None
     if sum(1 for _ in walk(func.body)) >= LARGE:
         rest = some.emit(masked=True)
-    memset = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
     return LaneBody(lines, rest, every.may_be_left, {**every.declared, **some.declared, "memset": memset})

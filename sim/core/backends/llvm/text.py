@@ -20,7 +20,14 @@ from sim.core.backends.base import (
 )
 from sim.core.backends.llvm.body import BodyEmitter, array_stride
 from sim.core.backends.llvm.lanes import LaneBody, dummy_bytes, lanes_of
-from sim.core.backends.llvm.range_loops import AND_BACK, MASKED_REST, WIDE_LOOP, WIDE_LOOP_AND_BACK, range_loop
+from sim.core.backends.llvm.range_loops import (
+    AND_BACK,
+    MASKED_REST,
+    STAGED_LOOP,
+    WIDE_LOOP,
+    WIDE_LOOP_AND_BACK,
+    range_loop,
+)
 from sim.core.backends.llvm.writer import llvm_type
 from sim.core.lang.analysis.first_threads import FirstThreads, first_threads
 from sim.core.lang.analysis.guards import guard_of
@@ -91,8 +98,11 @@ class Emitter(BodyEmitter):
         before = ["  %begin = add i64 %start, 0"]
         if lanes is not None:
             self.declared |= lanes.declared
-            wide = self.lane_function("lanes", arguments, lanes.lines, lanes.may_be_left)
-            before = self.wide_loop(arguments, lanes.may_be_left)
+            if lanes.stages is not None:
+                wide, before = self.staged(arguments, lanes, lanes.stages.carried_types)
+            else:
+                wide = self.lane_function("lanes", arguments, lanes.lines, lanes.may_be_left)
+                before = self.wide_loop(arguments, lanes.may_be_left)
         back = lanes is not None and lanes.may_be_left
         end, after = ("%to", "goon") if back else ("%end", "exit")
         parts = [
@@ -167,6 +177,18 @@ class Emitter(BodyEmitter):
         kind, end = ("i1", "ret i1 true") if answers else ("void", "ret void")
         head = f"define internal {kind} @{name}({formal}) alwaysinline {_ATTRIBUTES} {{"
         return [head, "entry:", *lines, f"  {end}", "}"]
+
+    def staged(self, arguments: list[str], lanes: LaneBody, types: list[str]) -> tuple[list[str], list[str]]:
+        """The functions of a body in stages, and the loop over them."""
+        stage, formal = f"{{ {', '.join(types)} }}", ", ".join([*arguments, "i64 %linear", "ptr %dummy"])
+        carried = [f"{t} %carried{k}" for k, t in enumerate(types)]
+        head = f"define internal {stage} @begin({formal}) alwaysinline {_ATTRIBUTES} {{"
+        body = f"define internal {stage} @lanes({', '.join([formal, 'i64 %ahead', *carried])}) alwaysinline {_ATTRIBUTES} {{"
+        takes = [f"  %carried{k} = extractvalue {stage} %given, {k}" for k in range(len(types))]
+        loop = STAGED_LOOP.replace("STAGE", stage).replace("ARGUMENTS", ", ".join(arguments))
+        loop = loop.replace("TAKE", "\n".join(takes)).replace("CARRIED", ", ".join(carried))
+        loop = loop.replace("BYTES", str(dummy_bytes(self.func)))
+        return [head, "entry:", *lanes.first, "}", body, "entry:", *lanes.lines, "}"], loop.splitlines()
 
     def wide_loop(self, arguments: list[str], and_back: bool) -> list[str]:
         """The lines of the range function for as long as there are eight."""
