@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sim.core.backends.base import LANES, leaf_offsets
-from sim.core.backends.llvm.lane_values import ALL, Counting, Lane, LaneVector, LaneWriter, Split, Uniform
+from sim.core.backends.llvm.lane_values import ALL, Counting, InRows, Lane, LaneVector, LaneWriter, Split, Uniform
 from sim.core.backends.llvm.writer import literal, llvm_type, memory_type
+from sim.core.lang.analysis.thread_locality import injective_axes, uniform_values
 from sim.core.lang.ir.core import Func, Op, Value, element_leaves, split_memory, walk
 from sim.core.lang.types import Scalar, bool_, size_of
 
@@ -31,6 +32,8 @@ class LaneMemory(LaneWriter):
         self.rows: dict[tuple, list[str]] = {}
         self.sums_in_rows = False
         """Whether what is stored as a sum of what was there is added to it there, instead."""
+        self.beside = injective_axes(func).keys() | uniform_values(func)
+        """Indices by which lanes find the same element, or elements at equal distances."""
         self.made_by = {result: op for op in walk(func.body) for result in op.results}
 
     # -- places
@@ -108,6 +111,9 @@ class LaneMemory(LaneWriter):
         counts = isinstance(lanes[-1], Counting) and all(isinstance(a, Uniform) for a in lanes[:-1])
         return "row" if full and last and counts and len(kinds) <= 4 else "rows"
 
+    def is_scattered(self, op: Op) -> bool:
+        return any(v not in self.beside for v in split_memory(op)[1])
+
     def bundles(self, op: Op) -> list[tuple[int, int, Scalar, int]]:
         """The leaves in runs that are moved at once: (first, number, type, byte offset), at most four side by side."""
         kinds, offsets = self.leaves(op)
@@ -139,7 +145,11 @@ class LaneMemory(LaneWriter):
             return [LaneVector(name) for name in self.load_row(op, kinds[0], len(kinds))]
         places = self.places(op)
         out: list[Lane] = []
-        for _, count, kind, offset in self.bundles(op):
+        for first, count, kind, offset in self.bundles(op):
+            if count > 2 and self.in_rows.issuperset(op.results[first : first + min(count, 3)]):
+                rows = tuple(self.joined_rows(op, places, kind, count, offset))
+                out += [InRows(rows, part) for part in range(count)]
+                continue
             if count > 1:
                 out += [LaneVector(name) for name in self.load_rows(op, places, kind, count, offset)]
                 continue
@@ -186,7 +196,11 @@ class LaneMemory(LaneWriter):
         return self.shuffle("i1", LANES, self.masks[-1], "poison", [k for k in ALL for _ in range(count)])
 
     def load_rows(self, op: Op, places: Sequence[str], kind: Scalar, count: int, offset: int) -> list[str]:
-        """Elements of two to four floats at the places: one load each, then transposed."""
+        """Elements of two to four floats at the places, transposed."""
+        return self.transposed(llvm_type(kind), self.joined_rows(op, places, kind, count, offset))[:count]
+
+    def joined_rows(self, op: Op, places: Sequence[str], kind: Scalar, count: int, offset: int) -> list[str]:
+        """Elements of two to four floats at the places: one load each, two of them side by side."""
         t = llvm_type(kind)
         rows = []
         for place in places:
@@ -200,8 +214,7 @@ class LaneMemory(LaneWriter):
                 third = self.load_one(self.shifted(at, 2 * kind.size), kind)
                 row = self.let(f"insertelement <4 x {t}> {row}, {t} {third}, i64 2")
             rows.append(row)
-        joined = [self.shuffle(t, 4, rows[k], rows[k + 4], range(8)) for k in range(4)]
-        return self.transposed(t, joined)[:count]
+        return [self.shuffle(t, 4, rows[k], rows[k + 4], range(8)) for k in range(4)]
 
     def spare(self, op: Op) -> bool:
         """May a load touch what lies behind an element?"""
@@ -217,11 +230,9 @@ class LaneMemory(LaneWriter):
         places = self.places(op)
         for first, count, kind, offset in self.bundles(op):
             run = values[first : first + count]
-            added = self.added_to_old(op, first, [v for v, _ in run]) if self.sums_in_rows and how == "rows" else None
-            if added is not None and count > 1:
-                way, vectors = added
-                for place, row in zip(places, self.rows_of(llvm_type(kind), vectors), strict=True):
-                    self.add_row(way, self.shifted(place, offset), kind, count, row)
+            more = self.added_to_old(op, first, count) if self.sums_in_rows and count > 1 else None
+            if more is not None:
+                self.add_to_old(places, kind, offset, more)
                 continue
             if count > 1 and how == "rows":
                 self.store_rows(places, kind, count, offset, [self.vector(v, a) for v, a in run])
@@ -308,33 +319,35 @@ class LaneMemory(LaneWriter):
             for how, kind, count, offset, rows in runs:
                 self.add_row(how, self.shifted(place, offset), kind, count, rows[lane])
 
-    def added_to_old(self, op: Op, first: int, values: Sequence[Value]) -> tuple[str, list[str]] | None:
-        """How to make from what the place holds what is stored there, if it is what was loaded and something more.
+    def added_to_old(self, op: Op, first: int, count: int) -> list[Value | None] | None:
+        """What is to be added to what a place holds to make what is stored there: None for nothing; None without a
+        list if that is not a sum of what was loaded and something more.
 
         Nobody else touches it, and this operation is the first of the thread that does.
         """
-        array, index, _, _ = split_memory(op)
-        if array.name not in self.func.attrs.get("exclusive", ()):
+        array, _, _, values = split_memory(op)
+        if op.name != "store" or array.name not in self.func.attrs.get("exclusive", ()) or not self.is_scattered(op):
             return None
         more = list[Value | None]()
-        for k, value in enumerate(values):
-            sum_of = self.made_by.get(value)
-            found = [v for v in ([value] if sum_of is None else sum_of.operands) if self.is_old(op, op.leaves[first + k], v)]
-            if self.is_old(op, op.leaves[first + k], value):
+        for leaf, value in zip(op.leaves[first : first + count], values[first : first + count], strict=True):
+            made = self.made_by.get(value)
+            others = [] if made is None or made.name != "add" else made.operands
+            old = [self.is_old(op, leaf, v) for v in others]
+            if self.is_old(op, leaf, value):
                 more.append(None)
-            elif sum_of is not None and sum_of.name == "add" and found:
-                more.append(sum_of.operands[1 if sum_of.operands[0] is found[0] else 0])
+            elif any(old):
+                more.append(others[old.index(False)] if False in old else others[0])
             else:
                 return None
-        taken = [v for v in more if v is not None]
-        if not taken:
-            return None
-        how, vectors = self.signed(taken)
-        kind = values[0].type
-        assert isinstance(kind, Scalar)
-        nothing = f"splat ({llvm_type(kind)} {literal(0.0 if how == 'sub' else -0.0, kind)})"
-        left = iter(vectors)
-        return how, [nothing if v is None else next(left) for v in more]
+        return more if any(more) else None
+
+    def add_to_old(self, places: Sequence[str], kind: Scalar, offset: int, more: Sequence[Value | None]) -> None:
+        """Adds to numbers side by side; to those of which nothing becomes, what changes no number."""
+        how, vectors = self.signed([v for v in more if v is not None])
+        nothing, left = f"splat ({llvm_type(kind)} {literal(0.0 if how == 'sub' else -0.0, kind)})", iter(vectors)
+        rows = self.rows_of(llvm_type(kind), [nothing if v is None else next(left) for v in more])
+        for place, row in zip(places, rows, strict=True):
+            self.add_row(how, self.shifted(place, offset), kind, len(more), row)
 
     def is_old(self, op: Op, leaf: int, value: Value) -> bool:
         """Is a value what a load has found where an operation stores?"""
@@ -345,10 +358,31 @@ class LaneMemory(LaneWriter):
 
     def signed(self, values: Sequence[Value]) -> tuple[str, list[str]]:
         """How to add numbers, and their vectors: negated ones are subtracted, since their rows may be at hand."""
-        makers = [self.made_by.get(v) for v in values]
-        if len(values) > 1 and all(op is not None and op.name == "neg" for op in makers):
-            return "sub", [self.vector(op.operands[0]) for op in makers if op is not None]
-        return "add", [self.vector(v) for v in values]
+        factors = [self.of_negative(v) for v in values]
+        if len(values) == 1 or not all(factors):
+            return "add", [self.vector(v) for v in values]
+        vectors = list[str]()
+        for value, (negated, *others) in zip(values, factors, strict=True):
+            kind = value.type
+            assert isinstance(kind, Scalar)
+            pair = [self.vector(v) for v in (negated, *others)]
+            self.lanes = LANES
+            vectors.append(self.arithmetic("mul", kind, pair) if others else pair[0])
+            self.lanes = 1
+        return "sub", vectors
+
+    def of_negative(self, value: Value) -> list[Value]:
+        """What a value is the negative of: one number, or a product of two."""
+        made = self.made_by.get(value)
+        if made is None or made.name not in ("neg", "mul"):
+            return []
+        if made.name == "neg":
+            return made.operands
+        signs = [self.made_by.get(v) for v in made.operands]
+        for k, sign in enumerate(signs):
+            if sign is not None and sign.name == "neg":
+                return [sign.operands[0], made.operands[1 - k]]
+        return []
 
     def add_row(self, how: str, at: str, kind: Scalar, count: int, row: str) -> None:
         """Adds to numbers side by side; to three of them as to two and one."""

@@ -46,7 +46,15 @@ class LaneVector:
     name: str
 
 
-Lane = Uniform | Counting | Split | LaneVector
+@dataclass(frozen=True)
+class InRows:
+    """Number `part` of four side by side; each of `rows` holds those of two lanes, k and k + 4."""
+
+    rows: tuple[str, ...]
+    part: int
+
+
+Lane = Uniform | Counting | Split | LaneVector | InRows
 
 
 class LaneWriter(ElementaryWriter):
@@ -57,6 +65,8 @@ class LaneWriter(ElementaryWriter):
         self.values: dict[Value, Lane] = {}
         self.as_vector: dict[tuple[str, Lane], str] = {}
         self.as_split: dict[tuple[str, Lane], tuple[str, ...]] = {}
+        self.in_rows: set[Value] = set()
+        """The values that stay in rows."""
         self.at_hand: dict[str, str] = {}
         """The values that there are, by what makes them."""
 
@@ -80,6 +90,8 @@ class LaneWriter(ElementaryWriter):
             return lane.name
         assert isinstance(value.type, Scalar)
         kind = llvm_type(value.type)
+        if isinstance(lane, InRows):
+            return self.transposed(kind, lane.rows)[lane.part]
         if isinstance(lane, Uniform) and not lane.name.startswith("%"):
             return f"splat ({kind} {lane.name})"
         known = self.as_vector.get((kind, lane))
@@ -119,7 +131,7 @@ class LaneWriter(ElementaryWriter):
             if isinstance(lane, Counting):
                 known = tuple(self.let(f"add nsw {kind} {lane.first}, {k}") if k else lane.first for k in ALL)
             else:
-                known = self.taken(kind, lane.name)
+                known = self.taken(kind, self.vector(value, lane))
             self.as_split[kind, lane] = known
         return known
 
@@ -143,6 +155,12 @@ class LaneWriter(ElementaryWriter):
         one_by_one = called or (op.name == "mod" and kind.is_float)
         result = op.results[0].type
         assert isinstance(result, Scalar)
+        a, b = lanes[0], lanes[-1]
+        if op.results[0] in self.in_rows and isinstance(a, InRows) and isinstance(b, InRows):
+            self.lanes = LANES
+            rows = [self.arithmetic(op.name, kind, list(pair)) for pair in zip(a.rows, b.rows, strict=True)]
+            self.lanes = 1
+            return InRows(tuple(rows), a.part)
         whole = result.is_int and kind.is_int and not any(isinstance(a, LaneVector) for a in lanes)
         if one_by_one or whole:
             columns = [self.split(v, a) for v, a in zip(op.operands, lanes, strict=True)]

@@ -18,8 +18,10 @@ from dataclasses import dataclass, field
 
 from sim.core.backends.base import LANES
 from sim.core.backends.llvm.lane_memory import LaneMemory
-from sim.core.backends.llvm.lane_values import ALL, Counting, Lane, LaneVector, Split, Uniform
-from sim.core.backends.llvm.pipelining import Stages, in_stages
+from sim.core.backends.llvm.lane_order import in_order
+from sim.core.backends.llvm.lane_rows import values_in_rows
+from sim.core.backends.llvm.lane_values import ALL, Counting, InRows, Lane, LaneVector, Split, Uniform
+from sim.core.backends.llvm.pipelining import BETWEEN, Stages, in_stages, is_long, taken_by
 from sim.core.backends.llvm.writer import literal, llvm_type
 from sim.core.lang.analysis.thread_locality import late_updates, suits_lanes, uniform_values
 from sim.core.lang.ir.core import Block, Func, Op, Value, split_memory, walk
@@ -50,6 +52,8 @@ class LaneEmitter(LaneMemory):
         self.may_be_left = False
         """Whether there is a way by which they are left to these."""
         self.first_thread = "%linear"
+        self.unseen: set[Op] = set()
+        """What looks at its operands in memory: sums that are made there."""
 
     def emit(self, masked: bool = False) -> list[str]:
         """The lines of the body.  masked: for the first `%left` threads of the eight."""
@@ -66,41 +70,83 @@ class LaneEmitter(LaneMemory):
         return self.lines
 
     def take_parameters(self) -> None:
+        self.unseen = self.sums_of_old()
+        self.in_rows = values_in_rows(self.func, self.rows_of_load, self.unseen)
         for p in self.func.params:
             if isinstance(p.type, Scalar):
                 self.values[p] = Uniform(self.names[p])
 
+    def names_of(self, value: Value) -> tuple[str, ...]:
+        """The values of LLVM that a value of the kernel is."""
+        lane = self.of(value)
+        if isinstance(lane, InRows):
+            return lane.rows
+        return self.split(value) if isinstance(lane, Split) else (self.vector(value),)
+
+    def rows_of_load(self, op: Op) -> list[tuple[Value, ...]]:
+        """The values that a load takes from each row, side by side."""
+        runs = self.bundles(op) if self.is_scattered(op) else []
+        return [tuple(op.results[first : first + count]) for first, count, _, _ in runs if count > 2]
+
+    def sums_of_old(self) -> set[Op]:
+        """The stores that add to what is there, and the sums that nobody else looks at."""
+        found = set[Op]()
+        if self.sums_in_rows:
+            for op in walk(self.func.body):
+                runs = self.bundles(op) if op.name == "store" else []
+                if runs and all(self.added_to_old(op, first, count) for first, count, _, _ in runs):
+                    found |= {op, *(self.made_by[v] for v in split_memory(op)[3] if not self.is_load(v))}
+        return found
+
+    def is_load(self, value: Value) -> bool:
+        return value not in self.made_by or self.made_by[value].name == "load"
+
     def emit_first(self, stages: Stages) -> list[str]:
         """The lines of what the first eight begin with."""
+        self.sums_in_rows = True
         self.take_parameters()
         self.block(stages.ahead)
-        self.give([self.vector(v) for v in stages.carried], stages)
-        return self.lines
+        given = [self.vector(v) for v in stages.carried]
+        return in_order(self.lines, self.give(given, stages))
 
     def emit_stages(self, stages: Stages) -> list[str]:
         """The lines of the body for eight threads that have begun, and what those from `%ahead` on begin with."""
-        self.take_parameters()
         self.sums_in_rows = True
+        self.take_parameters()
         known = self.values.copy()
         for k, v in enumerate(stages.carried):
-            self.values[v] = LaneVector(f"%carried{k}")
+            at = self.shifted("%taken", k * BETWEEN)
+            self.values[v] = LaneVector(self.let(f"load {stages.carried_types[k]}, ptr {at}, align {BETWEEN}"))
         self.block(stages.chain)
+        taken = {v for op in stages.rest for v in taken_by(op)}
+        results = [v for op in stages.chain for v in op.results if v in taken and is_long(op)]
+        roots = [self.vector(v) for v in results]
         these, self.values, rows, self.rows = self.values, known, self.rows, {}
         self.first_thread = "%ahead"
         self.block(stages.ahead)
         given = [self.vector(v) for v in stages.carried]
+        roots += self.give(given, stages)
         self.first_thread, self.values, self.rows = "%linear", these, rows
-        self.block(stages.rest)
-        self.give(given, stages)
-        return self.lines
+        before, rest = len(self.lines), list[str]()
+        written = {op.operands[0] for op in walk(self.func.body) if op.row.writes}
+        seen = {v for op in stages.rest if op not in self.unseen for v in taken_by(op)}
+        for op in stages.rest:
+            self.block([op])
+            if op.name == "load" and op.operands[0] in written and not seen.isdisjoint(op.results):
+                rest += [name for v in op.results for name in self.names_of(v)]
+            elif op.row.writes:
+                rest += [line for line in self.lines[before:] if " = " not in line]
+            before = len(self.lines)
+        return in_order(self.lines, [*roots, *rest])
 
-    def give(self, vectors: Sequence[str], stages: Stages) -> None:
-        """What a stage gives to the next."""
-        types = stages.carried_types
-        whole, made = f"{{ {', '.join(types)} }}", "poison"
-        for k, (t, vector) in enumerate(zip(types, vectors, strict=True)):
-            made = self.let(f"insertvalue {whole} {made}, {t} {vector}, {k}")
-        self.put(f"ret {whole} {made}")
+    def give(self, vectors: Sequence[str], stages: Stages) -> list[str]:
+        """The lines that give vectors to the next stage: through memory, which keeps the order of the stages.  LLVM
+        would put off what is not asked for before the next eight, and keep all that it is made of."""
+        lines = list[str]()
+        for k, (t, vector) in enumerate(zip(stages.carried_types, vectors, strict=True)):
+            at = self.shifted("%given", k * BETWEEN)
+            lines.append(f"  store volatile {t} {vector}, ptr {at}, align {BETWEEN}")
+        return lines
 
     # -- operations
     def block(self, ops: Sequence[Op]) -> None:

@@ -27,6 +27,9 @@ _AGAIN = 5
 _SOON = 20
 """Cycles after which what lies side by side is there, whatever else is waited for."""
 
+BETWEEN = 64
+"""Bytes of a place for a vector between stages."""
+
 
 @dataclass(frozen=True)
 class Stages:
@@ -59,6 +62,17 @@ def in_stages(func: Func) -> Stages | None:
 def _is_scattered(func: Func, op: Op) -> bool:
     places = injective_axes(func).keys() | uniform_values(func)
     return any(v not in places for v in split_memory(op)[1])
+
+
+def is_long(op: Op) -> bool:
+    """Does an operation, with what stands in it, take long?"""
+    return any(o.name in ("div", "sqrt") for o in (op, *(o for region in op.regions for o in walk(region))))
+
+
+def taken_by(op: Op) -> list[Value]:
+    """What an operation takes, with what stands in it."""
+    inner = [o for region in op.regions for o in walk(region)]
+    return [v for o in (op, *inner) for v in o.operands] + [v for region in op.regions for v in region.yields]
 
 
 class _Cut:
@@ -121,7 +135,7 @@ class _Cut:
         writes = [op for op in self.ops if op.row.writes]
         early = {v for v in self.maker if self.ready[v] <= end and self._can_be_carried(v)}
         needed = self._closure(writes, early)
-        carried = {v for op in needed for v in self._taken(op) if v in early}
+        carried = {v for op in needed for v in taken_by(op) if v in early}
         for v in sorted(carried, key=self.ready.__getitem__):
             if self._again(v, carried - {v}) <= _AGAIN:
                 carried.discard(v)
@@ -129,7 +143,7 @@ class _Cut:
             return None
         needed = self._closure(writes, carried)
         ahead = self._closure([self.maker[v] for v in carried], set())
-        chain = self._closure([op for op in needed if self._is_long(op) and not op.row.writes], carried)
+        chain = self._closure([op for op in needed if is_long(op) and not op.row.writes], carried)
         return Stages(
             [op for op in self.ops if op in ahead],
             [v for op in self.ops for v in op.results if v in carried],
@@ -155,21 +169,11 @@ class _Cut:
             return inf
         return self._cycles(op) + max(self._again(o, carried) for o in op.operands)
 
-    @staticmethod
-    def _is_long(op: Op) -> bool:
-        return any(o.name in ("div", "sqrt") for o in (op, *(o for region in op.regions for o in walk(region))))
-
-    @staticmethod
-    def _taken(op: Op) -> list[Value]:
-        """What an operation takes, with what stands in it."""
-        inner = [o for region in op.regions for o in walk(region)]
-        return [v for o in (op, *inner) for v in o.operands] + [v for region in op.regions for v in region.yields]
-
     def _closure(self, ops: list[Op], stops: set[Value]) -> set[Op]:
         """Operations and all that they are made of, but for what stops it."""
         found, left = set(ops), list(ops)
         while left:
-            for v in self._taken(left.pop()):
+            for v in taken_by(left.pop()):
                 made = self.maker.get(v)
                 if made is not None and made not in found and v not in stops:
                     found.add(made)

@@ -20,6 +20,7 @@ from sim.core.backends.base import (
 )
 from sim.core.backends.llvm.body import BodyEmitter, array_stride
 from sim.core.backends.llvm.lanes import LaneBody, dummy_bytes, lanes_of
+from sim.core.backends.llvm.pipelining import BETWEEN
 from sim.core.backends.llvm.range_loops import (
     AND_BACK,
     MASKED_REST,
@@ -99,7 +100,7 @@ class Emitter(BodyEmitter):
         if lanes is not None:
             self.declared |= lanes.declared
             if lanes.stages is not None:
-                wide, before = self.staged(arguments, lanes, lanes.stages.carried_types)
+                wide, before = self.staged(arguments, lanes, len(lanes.stages.carried))
             else:
                 wide = self.lane_function("lanes", arguments, lanes.lines, lanes.may_be_left)
                 before = self.wide_loop(arguments, lanes.may_be_left)
@@ -178,17 +179,17 @@ class Emitter(BodyEmitter):
         head = f"define internal {kind} @{name}({formal}) alwaysinline {_ATTRIBUTES} {{"
         return [head, "entry:", *lines, f"  {end}", "}"]
 
-    def staged(self, arguments: list[str], lanes: LaneBody, types: list[str]) -> tuple[list[str], list[str]]:
-        """The functions of a body in stages, and the loop over them."""
-        stage, formal = f"{{ {', '.join(types)} }}", ", ".join([*arguments, "i64 %linear", "ptr %dummy"])
-        carried = [f"{t} %carried{k}" for k, t in enumerate(types)]
-        head = f"define internal {stage} @begin({formal}) alwaysinline {_ATTRIBUTES} {{"
-        body = f"define internal {stage} @lanes({', '.join([formal, 'i64 %ahead', *carried])}) alwaysinline {_ATTRIBUTES} {{"
-        takes = [f"  %carried{k} = extractvalue {stage} %given, {k}" for k in range(len(types))]
-        loop = STAGED_LOOP.replace("STAGE", stage).replace("ARGUMENTS", ", ".join(arguments))
-        loop = loop.replace("TAKE", "\n".join(takes)).replace("CARRIED", ", ".join(carried))
-        loop = loop.replace("BYTES", str(dummy_bytes(self.func)))
-        return [head, "entry:", *lanes.first, "}", body, "entry:", *lanes.lines, "}"], loop.splitlines()
+    def staged(self, arguments: list[str], lanes: LaneBody, carried: int) -> tuple[list[str], list[str]]:
+        """The functions of a body in stages, between which so many vectors are carried, and the loop over them."""
+        formal, kind = ", ".join([*arguments, "i64 %linear", "ptr %dummy"]), f"alwaysinline {_ATTRIBUTES} {{"
+        loop = STAGED_LOOP.replace("ARGUMENTS", ", ".join(arguments)).replace("BYTES", str(dummy_bytes(self.func)))
+        loop = loop.replace("SIDE", str(carried * BETWEEN)).replace("TWICE", str(2 * carried * BETWEEN))
+        return [
+            f"define internal void @begin({formal}, ptr %given) {kind}",
+            "entry:", *lanes.first, "  ret void", "}",
+            f"define internal void @lanes({formal}, i64 %ahead, ptr %taken, ptr %given) {kind}",
+            "entry:", *lanes.lines, "  ret void", "}",
+        ], loop.splitlines()  # fmt: skip
 
     def wide_loop(self, arguments: list[str], and_back: bool) -> list[str]:
         """The lines of the range function for as long as there are eight."""
