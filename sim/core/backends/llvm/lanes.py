@@ -119,8 +119,8 @@ class LaneEmitter(LaneMemory):
             self.values[v] = LaneVector(self.let(f"load {stages.carried_types[k]}, ptr {at}, align {BETWEEN}"))
         self.block(stages.chain)
         taken = {v for op in stages.rest for v in taken_by(op)}
-        results = [v for op in stages.chain for v in op.results if v in taken and is_long(op)]
-        roots = [self.vector(v) for v in results]
+        results = [v for op in stages.chain for v in op.results if v in taken and v.type.is_float]
+        roots = [name for v in results if (name := self.vector(v)).startswith("%")]
         these, self.values, rows, self.rows = self.values, known, self.rows, {}
         self.first_thread = "%ahead"
         self.block(stages.ahead)

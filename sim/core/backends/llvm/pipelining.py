@@ -75,6 +75,20 @@ def taken_by(op: Op) -> list[Value]:
     return [v for o in (op, *inner) for v in o.operands] + [v for region in op.regions for v in region.yields]
 
 
+def flat(ops: list[Op]) -> list[Op]:
+    """The operations without choices between numbers: both sides, as eight threads compute them, then selections."""
+    found = list[Op]()
+    for op in ops:
+        sides = [flat(region.ops) for region in op.regions]
+        if op.name != "if" or not all(o.is_primitive or o.name == "const" for side in sides for o in side):
+            found.append(op)
+            continue
+        found += [o for side in sides for o in side]
+        for result, *ways in zip(op.results, *(region.yields for region in op.regions), strict=True):
+            found.append(Op("select", [op.operands[0], *ways], [result], span=op.span))
+    return found
+
+
 class _Cut:
     """The search for the operation after which the first stage ends."""
 
@@ -83,7 +97,7 @@ class _Cut:
         self.near = injective_axes(func).keys() | self.uniform
         own, promised = own_arrays(func), func.attrs.get("exclusive", ())
         self.changing = {a for a in written if a not in own and a.name not in promised}
-        self.ops = func.body.ops
+        self.ops = flat(func.body.ops)
         self.maker = {v: op for op in self.ops for v in op.results}
         self.ready: dict[Value, float] = {}
         self.fixed: set[Value] = set()
@@ -102,7 +116,7 @@ class _Cut:
         takes = sum(self._cycles(o) for o in inner) if inner else self._cycles(op)
         for v in op.results:
             self.ready[v] = 0.0 if v in self.uniform else before + takes
-        if op.name == "load" and all(v in self.near for v in split_memory(op)[1]):
+        if op.name == "load" and self._is_beside(op):
             self.beside.update(op.results)
         loaded = [o.operands[0] for o in (op, *inner) if o.name == "load"]
         if op.row.writes or any(a in self.changing for a in loaded) or any(v in self.fixed for v in given):
@@ -112,8 +126,12 @@ class _Cut:
         if not op.results or not isinstance(op.results[0].type, Scalar) or not op.results[0].type.is_float:
             return 1
         if op.name == "load":
-            return _CYCLES["load" if all(v in self.near for v in split_memory(op)[1]) else "rows"]
+            return _CYCLES["load" if self._is_beside(op) else "rows"]
         return _CYCLES.get(op.name, 1)
+
+    def _is_beside(self, op: Op) -> bool:
+        """Do elements of a memory operation lie side by side, or is there one for all?"""
+        return all(v in self.near for v in split_memory(op)[1])
 
     def best(self) -> Stages | None:
         """Stages of about the same length, with few vectors between them."""
@@ -143,6 +161,8 @@ class _Cut:
             return None
         needed = self._closure(writes, carried)
         ahead = self._closure([self.maker[v] for v in carried], set())
+        if not any(op.name == "load" and not self._is_beside(op) for op in ahead):
+            return None
         chain = self._closure([op for op in needed if is_long(op) and not op.row.writes], carried)
         return Stages(
             [op for op in self.ops if op in ahead],
