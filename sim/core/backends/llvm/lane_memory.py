@@ -183,6 +183,9 @@ class LaneMemory(LaneWriter):
                 f"call <{n} x {t}> @{name}(ptr align {kind.size} {at}, <{n} x i1> {self.wide_mask(count)}, <{n} x {t}>"
                 " zeroinitializer)"
             )
+        elif self.in_threes(kind, count):
+            quarters = [self.let(f"load <4 x {t}>, ptr {self.shifted(at, 16 * k)}, align {kind.size}") for k in range(6)]
+            return self.three_of_many(t, [self.shuffle(t, 4, quarters[k], quarters[k + 3], range(8)) for k in range(3)])
         else:
             whole = self.let(f"load <{n} x {t}>, ptr {at}, align {kind.size}")
         if count == 1:
@@ -250,6 +253,10 @@ class LaneMemory(LaneWriter):
         count = len(vectors)
         n, t = LANES * count, llvm_type(kind)
         at = self.first_place(op)
+        if self.in_threes(kind, count):
+            for offset, quarter in self.many_of_three(t, vectors):
+                self.put(f"store <4 x {t}> {quarter}, ptr {self.shifted(at, offset)}, align {kind.size}")
+            return
         whole = vectors[0]
         if count > 1:
             padded = [*vectors, *["poison"] * (4 - count)]
@@ -293,6 +300,17 @@ class LaneMemory(LaneWriter):
             self.put(f"store {t} {third}, ptr {self.shifted(at, 2 * kind.size)}, align {kind.size}")
 
     # -- sums in memory
+    def in_threes(self, kind: Scalar, count: int) -> bool:
+        """Is a row one of three numbers for each of the lanes, all of which take part?"""
+        return count == 3 and kind.size == 4 and not self.masks
+
+    def add_threes(self, op: Op, kind: Scalar, values: Sequence[Value]) -> None:
+        """Adds to a row of three numbers for each lane, as it lies."""
+        at, t = self.first_place(op), llvm_type(kind)
+        how, vectors = self.signed(values)
+        for offset, quarter in self.many_of_three(t, vectors):
+            self.add_row(how, self.shifted(at, offset), kind, 4, quarter)
+
     def update_rows(self, op: Op, values: Sequence[Value]) -> None:
         """Adds to elements at scattered places: what is added is transposed, what it is added to stays in rows.
 

@@ -192,6 +192,40 @@ class LaneWriter(ElementaryWriter):
         mask = ", ".join(f"i32 {k if k >= 0 else 'poison'}" for k in chosen)
         return self.let(f"shufflevector <{n} x {kind}> {a}, <{n} x {kind}> {b}, <{len(chosen)} x i32> <{mask}>")
 
+    def in_halves(self, t: str, a: str, b: str, picks: Sequence[int]) -> str:
+        """In each half of two vectors two numbers of the first, then two of the second."""
+        return self.shuffle(t, LANES, a, b, [half + k + LANES * (n > 1) for half in (0, 4) for n, k in enumerate(picks)])
+
+    def many_of_three(self, t: str, vectors: Sequence[str]) -> list[tuple[int, str]]:
+        """Three vectors as the numbers of one lane after the other: quarters of 16 bytes, and where they go.
+
+        Halves stay where they are: shuffles across them take twice as long on some processors.
+        """
+        x, y, z = vectors
+        xy, yz, zx = (
+            self.in_halves(t, *pair) for pair in ((x, y, (0, 2, 0, 2)), (y, z, (1, 3, 1, 3)), (z, x, (0, 2, 1, 3)))
+        )
+        parts = (
+            self.in_halves(t, xy, zx, (0, 2, 0, 2)),
+            self.in_halves(t, yz, xy, (0, 2, 1, 3)),
+            self.in_halves(t, zx, yz, (1, 3, 1, 3)),
+        )
+        return [
+            (16 * (k + 3 * half), self.shuffle(t, LANES, part, "poison", range(4 * half, 4 * half + 4)))
+            for half in (0, 1)
+            for k, part in enumerate(parts)
+        ]
+
+    def three_of_many(self, t: str, parts: Sequence[str]) -> list[str]:
+        """The way back: from quarters k and k + 3 side by side."""
+        a, b, c = parts
+        xy, yz = self.in_halves(t, b, c, (2, 3, 1, 2)), self.in_halves(t, a, b, (1, 2, 0, 1))
+        return [
+            self.in_halves(t, a, xy, (0, 3, 0, 2)),
+            self.in_halves(t, yz, xy, (0, 2, 1, 3)),
+            self.in_halves(t, yz, c, (1, 3, 0, 3)),
+        ]
+
     def transposed(self, t: str, rows: Sequence[str]) -> list[str]:
         """Four vectors of eight as two 4 x 4 matrices side by side, both transposed."""
         n = LANES

@@ -283,6 +283,9 @@ class LaneEmitter(LaneMemory):
             self.update_rows(op, values)
             return
         kinds, _ = self.leaves(op)
+        if self.shape_of(op) == "row" and self.in_threes(kinds[0], len(kinds)):
+            self.add_threes(op, kinds[0], values)
+            return
         sums: list[tuple[Value, Lane]] = []
         before = [self.vector(v, a) for v, a in zip(values, self.loaded(op), strict=True)]
         added = [self.vector(v) for v in values]
