@@ -184,7 +184,9 @@ class LaneMemory(LaneWriter):
                 " zeroinitializer)"
             )
         elif self.in_threes(kind, count):
-            quarters = [self.let(f"load <4 x {t}>, ptr {self.shifted(at, 16 * k)}, align {kind.size}") for k in range(6)]
+            quarters = [
+                self.let(f"load <4 x {t}>, ptr {self.shifted(at, 16 * k)}, align {kind.size}") for k in range(6)
+            ]
             return self.three_of_many(t, [self.shuffle(t, 4, quarters[k], quarters[k + 3], range(8)) for k in range(3)])
         else:
             whole = self.let(f"load <{n} x {t}>, ptr {at}, align {kind.size}")

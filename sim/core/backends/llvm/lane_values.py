@@ -194,7 +194,9 @@ class LaneWriter(ElementaryWriter):
 
     def in_halves(self, t: str, a: str, b: str, picks: Sequence[int]) -> str:
         """In each half of two vectors two numbers of the first, then two of the second."""
-        return self.shuffle(t, LANES, a, b, [half + k + LANES * (n > 1) for half in (0, 4) for n, k in enumerate(picks)])
+        return self.shuffle(
+            t, LANES, a, b, [half + k + LANES * (n > 1) for half in (0, 4) for n, k in enumerate(picks)]
+        )
 
     def many_of_three(self, t: str, vectors: Sequence[str]) -> list[tuple[int, str]]:
         """Three vectors as the numbers of one lane after the other: quarters of 16 bytes, and where they go.

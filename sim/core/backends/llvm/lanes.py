@@ -31,6 +31,10 @@ LONG = 64
 """Operations of one side of a choice from which on it is jumped over where none of the eight takes it.  One that stores
 at a place that is the same for all threads is in any case: a single thread is meant."""
 
+LARGE = 500
+"""Operations of a kernel from which on what remains is not worth code for single threads: each would take half the time
+of eight."""
+
 
 class LaneEmitter(LaneMemory):
     """The lines of the body for threads `%linear` to `%linear + 7`: one basic block, but for long sides of choices.
@@ -45,6 +49,7 @@ class LaneEmitter(LaneMemory):
         self.late = late_updates(func)
         self.uniform = uniform_values(func)
         self.put_off: list[tuple[Op, list[Lane], list[tuple[Value, Lane]], tuple[str, ...] | None]] = []
+        self.is_large = sum(1 for _ in walk(func.body)) >= LARGE
         self.may_leave = False
         """Whether single threads can do instead what these eight have not begun: nothing is stored yet."""
         self.counted: dict[tuple[Value, str], Lane] = {}
@@ -280,6 +285,8 @@ class LaneEmitter(LaneMemory):
             self.put_off.append((op, [self.of(v) for v in index], [(v, self.of(v)) for v in values], mask))
             return
         if self.shape_of(op) == "rows":
+            if not self.masks and not self.is_large:
+                self.find_again(split_memory(op)[1])
             self.update_rows(op, values)
             return
         kinds, _ = self.leaves(op)
@@ -294,6 +301,17 @@ class LaneEmitter(LaneMemory):
             sums.append((value, LaneVector(self.arithmetic("add", kind, [a, b]))))
         self.lanes = 1
         self.store(op, sums)
+
+    def find_again(self, index: Sequence[Value]) -> None:
+        """Indices loaded again where elements are added to, instead of eight places that were kept since these were read:
+        there are not as many registers, and what is put into memory has to be stored first.  A large kernel has other things
+        in registers."""
+        written = {op.operands[0] for op in walk(self.func.body) if op.row.writes}
+        for value in index:
+            made = self.made_by.get(value)
+            if made is not None and made.name == "load" and made.operands[0] not in written:
+                self.load(made)
+        self.rows.clear()
 
     def finish_updates(self) -> None:
         """The accumulations that were put off: thread after thread, those of one thread in the order of the program."""
@@ -357,11 +375,6 @@ def dummy_bytes(func: Func) -> int:
     return max(256, 2 * max(sizes, default=0))
 
 
-LARGE = 500
-"""Operations of a kernel from which on what remains is not worth code for single threads: each would take half the time
-of eight."""
-
-
 @dataclass(frozen=True)
 class LaneBody:
     """The lines of the body for eight threads, and of that for the first `%left` of them, if it is a large one.
@@ -390,6 +403,6 @@ def lanes_of(func: Func, names: dict[Value, str], strides: dict[tuple[Value, int
         declared = {**every.declared, **some.declared, "memset": memset}
         return LaneBody(lines, None, False, declared, first, stages)
     lines, rest = every.emit(), None
-    if sum(1 for _ in walk(func.body)) >= LARGE:
+    if every.is_large:
         rest = some.emit(masked=True)
     return LaneBody(lines, rest, every.may_be_left, {**every.declared, **some.declared, "memset": memset})
