@@ -36,8 +36,8 @@ class Checkpoint:
 
     @classmethod
     def several(cls, state: State, count: int) -> list[Checkpoint]:
-        """Room for so many copies of a state, in one piece of memory: a run that takes many small ones gives them back to
-        the system at its end, and has them cleared page by page for the next."""
+        """Room for so many copies of a state, in one piece of memory: a run that takes many small ones gives them back
+        to the system at its end, and has them cleared page by page for the next."""
         arrays = (*state.moving, state.clock)
         ends = list(accumulate(-(-a.nbytes // ALIGNMENT) * ALIGNMENT for a in arrays))
         memory = state.clock.device.allocate(count * ends[-1])

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from sim.core.backends.base import LANES, leaf_offsets
 from sim.core.backends.llvm.lane_values import ALL, Counting, InRows, Lane, LaneVector, LaneWriter, Split, Uniform
+from sim.core.backends.llvm.toolchain import has_few_registers
 from sim.core.backends.llvm.writer import literal, llvm_type, memory_type
 from sim.core.lang.analysis.thread_locality import injective_axes, uniform_values
 from sim.core.lang.ir.core import Func, Op, Value, element_leaves, split_memory, walk
@@ -303,8 +304,9 @@ class LaneMemory(LaneWriter):
 
     # -- sums in memory
     def in_threes(self, kind: Scalar, count: int) -> bool:
-        """Is a row one of three numbers for each of the lanes, all of which take part?"""
-        return count == 3 and kind.size == 4 and not self.masks
+        """Is a row one of three numbers for each of the lanes, all of which take part, that is best moved in quarters?
+        AVX-512 has shuffles that take it apart and put it together in less."""
+        return count == 3 and kind.size == 4 and not self.masks and has_few_registers()
 
     def add_threes(self, op: Op, kind: Scalar, values: Sequence[Value]) -> None:
         """Adds to a row of three numbers for each lane, as it lies."""

@@ -21,7 +21,7 @@ from sim.core.backends.llvm.lane_memory import LaneMemory
 from sim.core.backends.llvm.lane_order import in_order
 from sim.core.backends.llvm.lane_rows import values_in_rows
 from sim.core.backends.llvm.lane_values import ALL, Counting, InRows, Lane, LaneVector, Split, Uniform
-from sim.core.backends.llvm.pipelining import BETWEEN, Stages, in_stages, is_long, taken_by
+from sim.core.backends.llvm.pipelining import BETWEEN, Stages, in_stages, taken_by
 from sim.core.backends.llvm.writer import literal, llvm_type
 from sim.core.lang.analysis.thread_locality import late_updates, suits_lanes, uniform_values
 from sim.core.lang.ir.core import Block, Func, Op, Value, split_memory, walk
@@ -303,9 +303,9 @@ class LaneEmitter(LaneMemory):
         self.store(op, sums)
 
     def find_again(self, index: Sequence[Value]) -> None:
-        """Indices loaded again where elements are added to, instead of eight places that were kept since these were read:
-        there are not as many registers, and what is put into memory has to be stored first.  A large kernel has other things
-        in registers."""
+        """Indices loaded again where elements are added to, instead of eight places that were kept since these were
+        read: there are not as many registers, and what is put into memory has to be stored first.  A large kernel has
+        other things in registers."""
         written = {op.operands[0] for op in walk(self.func.body) if op.row.writes}
         for value in index:
             made = self.made_by.get(value)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import inf
 
 from sim.core.backends.base import LANES
+from sim.core.backends.llvm.toolchain import has_few_registers
 from sim.core.backends.llvm.writer import llvm_type
 from sim.core.lang.analysis.thread_locality import injective_axes, late_updates, own_arrays, uniform_values
 from sim.core.lang.ir.core import Func, Op, Value, split_memory, walk
@@ -48,8 +49,13 @@ class Stages:
 
 
 def in_stages(func: Func) -> Stages | None:
-    """A kernel in two stages, if it is one that waits and nobody can see it."""
+    """A kernel in two stages, if it is one that waits and nobody can see it.
+
+    With the registers of AVX-512 nothing is spilled and more than one chain fits: there it is not known to be faster.
+    """
     ops = list(walk(func.body))
+    if not has_few_registers():
+        return None
     long = {v for op in ops if op.name in ("div", "sqrt") for v in op.results} - uniform_values(func)
     if not _LEAST <= len(ops) <= _MOST or not long or late_updates(func) or any(op.name == "from_end" for op in ops):
         return None
