@@ -22,7 +22,10 @@ class LaneMemory(LaneWriter):
     """Loads and stores for threads `%linear` to `%linear + 7`.  `%dummy`: memory for nothing.
 
     names: of the parameters, as the range function has them; strides: (array, axis) -> its bytes.
+    sums_in_rows: whether what is stored as a sum of what was there is added to it there, instead.
     """
+
+    sums_in_rows = False
 
     def __init__(self, func: Func, names: dict[Value, str], strides: dict[tuple[Value, int], str]) -> None:
         super().__init__()
@@ -31,8 +34,6 @@ class LaneMemory(LaneWriter):
         self.always = 0
         """How many of the masks are those of all: then a lane at least takes part."""
         self.rows: dict[tuple, list[str]] = {}
-        self.sums_in_rows = False
-        """Whether what is stored as a sum of what was there is added to it there, instead."""
         self.beside = injective_axes(func).keys() | uniform_values(func)
         """Indices by which lanes find the same element, or elements at equal distances."""
         self.made_by = {result: op for op in walk(func.body) for result in op.results}

@@ -14,7 +14,7 @@ from sim.core.backends.base import LANES
 from sim.core.backends.llvm.toolchain import has_few_registers
 from sim.core.backends.llvm.writer import llvm_type
 from sim.core.lang.analysis.thread_locality import injective_axes, late_updates, own_arrays, uniform_values
-from sim.core.lang.ir.core import Func, Op, Value, split_memory, walk
+from sim.core.lang.ir.core import Func, Op, Value, split_memory
 from sim.core.lang.types import Scalar
 
 _CYCLES = {"div": 11, "sqrt": 15, "mul": 4, "add": 4, "sub": 4, "load": 8, "rows": 20}
@@ -49,36 +49,22 @@ class Stages:
 
 
 def in_stages(func: Func) -> Stages | None:
-    """A kernel in two stages, if it is one that waits and nobody can see it.
+    """A kernel in two stages, if it is one that waits and nobody can see it: launches promise that no two threads touch
+    one element of what it writes to at scattered places, and with that, that its arrays lie apart.
 
     With the registers of AVX-512 nothing is spilled and more than one chain fits: there it is not known to be faster.
     """
-    ops = list(walk(func.body))
-    if not has_few_registers():
+    if not has_few_registers() or not func.attrs.get("exclusive") or late_updates(func):
         return None
-    long = {v for op in ops if op.name in ("div", "sqrt") for v in op.results} - uniform_values(func)
-    if not _LEAST <= len(ops) <= _MOST or not long or late_updates(func) or any(op.name == "from_end" for op in ops):
+    ops, uniform = flat(func.body.ops), uniform_values(func)
+    waits = any(is_long(op) and not uniform.issuperset(op.results) for op in ops)
+    if not _LEAST <= len(ops) <= _MOST or not waits or any(op.name in ("if", "from_end") for op in ops):
         return None
-    written = {op.operands[0] for op in ops if op.row.writes}
-    if not any(op.row.writes and _is_scattered(func, op) for op in ops):
-        return None
-    return _Cut(func, written).best()
-
-
-def _is_scattered(func: Func, op: Op) -> bool:
-    places = injective_axes(func).keys() | uniform_values(func)
-    return any(v not in places for v in split_memory(op)[1])
+    return _Cut(func, ops).best()
 
 
 def is_long(op: Op) -> bool:
-    """Does an operation, with what stands in it, take long?"""
-    return any(o.name in ("div", "sqrt") for o in (op, *(o for region in op.regions for o in walk(region))))
-
-
-def taken_by(op: Op) -> list[Value]:
-    """What an operation takes, with what stands in it."""
-    inner = [o for region in op.regions for o in walk(region)]
-    return [v for o in (op, *inner) for v in o.operands] + [v for region in op.regions for v in region.yields]
+    return op.name in ("div", "sqrt")
 
 
 def flat(ops: list[Op]) -> list[Op]:
@@ -95,15 +81,19 @@ def flat(ops: list[Op]) -> list[Op]:
     return found
 
 
+def is_number(v: Value) -> bool:
+    return isinstance(v.type, Scalar) and v.type.is_float
+
+
 class _Cut:
     """The search for the operation after which the first stage ends."""
 
-    def __init__(self, func: Func, written: set[Value]) -> None:
-        self.func, self.uniform = func, uniform_values(func)
+    def __init__(self, func: Func, ops: list[Op]) -> None:
+        self.ops, self.uniform = ops, uniform_values(func)
         self.near = injective_axes(func).keys() | self.uniform
-        own, promised = own_arrays(func), func.attrs.get("exclusive", ())
+        own, promised = own_arrays(func), func.attrs["exclusive"]
+        written = {op.operands[0] for op in ops if op.row.writes}
         self.changing = {a for a in written if a not in own and a.name not in promised}
-        self.ops = flat(func.body.ops)
         self.maker = {v: op for op in self.ops for v in op.results}
         self.ready: dict[Value, float] = {}
         self.fixed: set[Value] = set()
@@ -114,22 +104,21 @@ class _Cut:
             self._time(op)
 
     def _time(self, op: Op) -> None:
-        inner = [o for region in op.regions for o in walk(region)]
-        given = [v for o in (op, *inner) for v in o.operands]
+        given, loads = op.operands, op.name == "load"
         before = max((self.ready.get(v, 0.0) for v in given), default=0.0)
-        if op.is_primitive and all(v in self.beside or v in self.uniform for v in given):
-            self.beside.update(op.results)
-        takes = sum(self._cycles(o) for o in inner) if inner else self._cycles(op)
         for v in op.results:
-            self.ready[v] = 0.0 if v in self.uniform else before + takes
-        if op.name == "load" and self._is_beside(op):
+            self.ready[v] = 0.0 if v in self.uniform else before + self._cycles(op)
+        if (
+            self._is_beside(op)
+            if loads
+            else op.is_primitive and all(v in self.beside or v in self.uniform for v in given)
+        ):
             self.beside.update(op.results)
-        loaded = [o.operands[0] for o in (op, *inner) if o.name == "load"]
-        if op.row.writes or any(a in self.changing for a in loaded) or any(v in self.fixed for v in given):
+        if op.row.writes or (loads and given[0] in self.changing) or any(v in self.fixed for v in given):
             self.fixed.update(op.results)
 
     def _cycles(self, op: Op) -> int:
-        if not op.results or not isinstance(op.results[0].type, Scalar) or not op.results[0].type.is_float:
+        if not op.results or not is_number(op.results[0]):
             return 1
         if op.name == "load":
             return _CYCLES["load" if self._is_beside(op) else "rows"]
@@ -159,12 +148,10 @@ class _Cut:
         writes = [op for op in self.ops if op.row.writes]
         early = {v for v in self.maker if self.ready[v] <= end and self._can_be_carried(v)}
         needed = self._closure(writes, early)
-        carried = {v for op in needed for v in taken_by(op) if v in early}
+        carried = {v for op in needed for v in op.operands if v in early}
         for v in sorted(carried, key=self.ready.__getitem__):
             if self._again(v, carried - {v}) <= _AGAIN:
                 carried.discard(v)
-        if not carried:
-            return None
         needed = self._closure(writes, carried)
         ahead = self._closure([self.maker[v] for v in carried], set())
         if not any(op.name == "load" and not self._is_beside(op) for op in ahead):
@@ -178,9 +165,8 @@ class _Cut:
         )
 
     def _can_be_carried(self, v: Value) -> bool:
-        kind = v.type
-        is_number = isinstance(kind, Scalar) and kind.is_float and self.maker[v].is_primitive
-        return is_number and v not in self.fixed and v not in self.uniform and not self._is_soon(v)
+        computed = is_number(v) and self.maker[v].is_primitive
+        return computed and v not in self.fixed and v not in self.uniform and not self._is_soon(v)
 
     def _is_soon(self, v: Value) -> bool:
         """Is a value there before anybody waits for it?"""
@@ -199,7 +185,7 @@ class _Cut:
         """Operations and all that they are made of, but for what stops it."""
         found, left = set(ops), list(ops)
         while left:
-            for v in taken_by(left.pop()):
+            for v in left.pop().operands:
                 made = self.maker.get(v)
                 if made is not None and made not in found and v not in stops:
                     found.add(made)

@@ -19,7 +19,8 @@ from sim.core.backends.base import (
     param_slots,
 )
 from sim.core.backends.llvm.body import BodyEmitter, array_stride
-from sim.core.backends.llvm.lanes import LaneBody, dummy_bytes, lanes_of
+from sim.core.backends.llvm.lane_bodies import LaneBody, lanes_of
+from sim.core.backends.llvm.lanes import dummy_bytes
 from sim.core.backends.llvm.pipelining import BETWEEN
 from sim.core.backends.llvm.range_loops import (
     AND_BACK,
