@@ -72,10 +72,14 @@ class RecordedRun(Run):
         self.kept, kept = None, dict[int, Checkpoint]()
         steps.states[0].copy_from(plan.start)
         gap = self.schedule.gap(last + self.schedule.every, self.schedule.states)
-        for first in range(0, last, gap):
-            kept[first] = Checkpoint.of(steps.states[first % 2])
+        begins = range(0, last, gap)
+        room = iter(Checkpoint.several(steps.states[0], len(begins) + 1))
+        for first in begins:
+            kept[first] = next(room)
+            kept[first].take(steps.states[first % 2])
             self._advance(steps, first, min(gap, last - first), frames=True)
-        kept[last] = Checkpoint.of(steps.states[last % 2])
+        kept[last] = next(room)
+        kept[last].take(steps.states[last % 2])
         segment = self.run_segment(w, kept[last], last, plan.steps - last, frames=True)
         self.result.final.copy_from(segment.states[segment.count % 2])
         own = {*w.buffers, *(a.buffer for state in segment.states for a in (*state.moving, state.clock))}

@@ -87,9 +87,10 @@ class ReverseSweep:
         gap = schedule.gap(count, states)
         self.kept[first].restore(steps.states[first % 2])
         made = list(range(first + gap, first + count, gap))
-        for at in made:
+        for at, kept in zip(made, Checkpoint.several(steps.states[0], len(made)), strict=True):
             steps.run(at - gap, gap)
-            self.kept[at] = Checkpoint.of(steps.states[at % 2])
+            kept.take(steps.states[at % 2])
+            self.kept[at] = kept
         for at in [*reversed(made), first]:
             self._reverse_interval(at, min(gap, first + count - at), None if states is None else states // 2)
             if at != first:

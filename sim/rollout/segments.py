@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import accumulate
 from weakref import ref
 
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.devices.graph import Graph, capture, joined
-from sim.core.runtime.memory.buffer import Buffer, Strided
+from sim.core.runtime.memory.buffer import Buffer, Strided, packed_at
+from sim.core.runtime.memory.host_memory import ALIGNMENT
 from sim.core.runtime.tape.memory_report import Remembered
 from sim.core.runtime.tape.probes import passing, watched
 from sim.model.state import State
@@ -33,8 +35,22 @@ class Checkpoint:
     parts: list[Strided]
 
     @classmethod
-    def of(cls, state: State) -> Checkpoint:
-        return cls([a.device.duplicate(a) for a in (*state.moving, state.clock)])
+    def several(cls, state: State, count: int) -> list[Checkpoint]:
+        """Room for so many copies of a state, in one piece of memory: a run that takes many small ones gives them back
+        to the system at its end, and has them cleared page by page for the next."""
+        arrays = (*state.moving, state.clock)
+        ends = list(accumulate(-(-a.nbytes // ALIGNMENT) * ALIGNMENT for a in arrays))
+        memory = state.clock.device.allocate(count * ends[-1])
+        made = list[Checkpoint]()
+        for begin in range(0, count * ends[-1], ends[-1]):
+            places = zip(arrays, (0, *ends), strict=False)
+            made.append(cls([packed_at(memory, begin + at, a) for a, at in places]))
+        return made
+
+    def take(self, state: State) -> None:
+        """What a state holds now."""
+        for kept, a in zip(self.parts, (*state.moving, state.clock), strict=True):
+            a.device.copy(kept, a)
 
     def restore(self, state: State) -> None:
         """Into a state that nobody else knows of: no tape, no graph and no watcher has to hear of the write."""

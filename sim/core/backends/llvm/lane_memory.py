@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sim.core.backends.base import LANES, leaf_offsets
-from sim.core.backends.llvm.lane_values import ALL, Counting, Lane, LaneVector, LaneWriter, Split, Uniform
+from sim.core.backends.llvm.lane_values import ALL, Counting, InRows, Lane, LaneVector, LaneWriter, Split, Uniform
+from sim.core.backends.llvm.toolchain import has_few_registers
 from sim.core.backends.llvm.writer import literal, llvm_type, memory_type
+from sim.core.lang.analysis.thread_locality import injective_axes, uniform_values
 from sim.core.lang.ir.core import Func, Op, Value, element_leaves, split_memory, walk
 from sim.core.lang.types import Scalar, bool_, size_of
 
@@ -20,7 +22,10 @@ class LaneMemory(LaneWriter):
     """Loads and stores for threads `%linear` to `%linear + 7`.  `%dummy`: memory for nothing.
 
     names: of the parameters, as the range function has them; strides: (array, axis) -> its bytes.
+    sums_in_rows: whether what is stored as a sum of what was there is added to it there, instead.
     """
+
+    sums_in_rows = False
 
     def __init__(self, func: Func, names: dict[Value, str], strides: dict[tuple[Value, int], str]) -> None:
         super().__init__()
@@ -29,6 +34,8 @@ class LaneMemory(LaneWriter):
         self.always = 0
         """How many of the masks are those of all: then a lane at least takes part."""
         self.rows: dict[tuple, list[str]] = {}
+        self.beside = injective_axes(func).keys() | uniform_values(func)
+        """Indices by which lanes find the same element, or elements at equal distances."""
         self.made_by = {result: op for op in walk(func.body) for result in op.results}
 
     # -- places
@@ -106,6 +113,9 @@ class LaneMemory(LaneWriter):
         counts = isinstance(lanes[-1], Counting) and all(isinstance(a, Uniform) for a in lanes[:-1])
         return "row" if full and last and counts and len(kinds) <= 4 else "rows"
 
+    def is_scattered(self, op: Op) -> bool:
+        return any(v not in self.beside for v in split_memory(op)[1])
+
     def bundles(self, op: Op) -> list[tuple[int, int, Scalar, int]]:
         """The leaves in runs that are moved at once: (first, number, type, byte offset), at most four side by side."""
         kinds, offsets = self.leaves(op)
@@ -137,7 +147,11 @@ class LaneMemory(LaneWriter):
             return [LaneVector(name) for name in self.load_row(op, kinds[0], len(kinds))]
         places = self.places(op)
         out: list[Lane] = []
-        for _, count, kind, offset in self.bundles(op):
+        for first, count, kind, offset in self.bundles(op):
+            if count > 2 and self.in_rows.issuperset(op.results[first : first + min(count, 3)]):
+                rows = tuple(self.joined_rows(op, places, kind, count, offset))
+                out += [InRows(rows, part) for part in range(count)]
+                continue
             if count > 1:
                 out += [LaneVector(name) for name in self.load_rows(op, places, kind, count, offset)]
                 continue
@@ -171,6 +185,11 @@ class LaneMemory(LaneWriter):
                 f"call <{n} x {t}> @{name}(ptr align {kind.size} {at}, <{n} x i1> {self.wide_mask(count)}, <{n} x {t}>"
                 " zeroinitializer)"
             )
+        elif self.in_threes(kind, count):
+            quarters = [
+                self.let(f"load <4 x {t}>, ptr {self.shifted(at, 16 * k)}, align {kind.size}") for k in range(6)
+            ]
+            return self.three_of_many(t, [self.shuffle(t, 4, quarters[k], quarters[k + 3], range(8)) for k in range(3)])
         else:
             whole = self.let(f"load <{n} x {t}>, ptr {at}, align {kind.size}")
         if count == 1:
@@ -184,7 +203,11 @@ class LaneMemory(LaneWriter):
         return self.shuffle("i1", LANES, self.masks[-1], "poison", [k for k in ALL for _ in range(count)])
 
     def load_rows(self, op: Op, places: Sequence[str], kind: Scalar, count: int, offset: int) -> list[str]:
-        """Elements of two to four floats at the places: one load each, then transposed."""
+        """Elements of two to four floats at the places, transposed."""
+        return self.transposed(llvm_type(kind), self.joined_rows(op, places, kind, count, offset))[:count]
+
+    def joined_rows(self, op: Op, places: Sequence[str], kind: Scalar, count: int, offset: int) -> list[str]:
+        """Elements of two to four floats at the places: one load each, two of them side by side."""
         t = llvm_type(kind)
         rows = []
         for place in places:
@@ -198,8 +221,7 @@ class LaneMemory(LaneWriter):
                 third = self.load_one(self.shifted(at, 2 * kind.size), kind)
                 row = self.let(f"insertelement <4 x {t}> {row}, {t} {third}, i64 2")
             rows.append(row)
-        joined = [self.shuffle(t, 4, rows[k], rows[k + 4], range(8)) for k in range(4)]
-        return self.transposed(t, joined)[:count]
+        return [self.shuffle(t, 4, rows[k], rows[k + 4], range(8)) for k in range(4)]
 
     def spare(self, op: Op) -> bool:
         """May a load touch what lies behind an element?"""
@@ -215,6 +237,10 @@ class LaneMemory(LaneWriter):
         places = self.places(op)
         for first, count, kind, offset in self.bundles(op):
             run = values[first : first + count]
+            more = self.added_to_old(op, first, count) if self.sums_in_rows and count > 1 else None
+            if more is not None:
+                self.add_to_old(places, kind, offset, more)
+                continue
             if count > 1 and how == "rows":
                 self.store_rows(places, kind, count, offset, [self.vector(v, a) for v, a in run])
                 continue
@@ -231,6 +257,10 @@ class LaneMemory(LaneWriter):
         count = len(vectors)
         n, t = LANES * count, llvm_type(kind)
         at = self.first_place(op)
+        if self.in_threes(kind, count):
+            for offset, quarter in self.many_of_three(t, vectors):
+                self.put(f"store <4 x {t}> {quarter}, ptr {self.shifted(at, offset)}, align {kind.size}")
+            return
         whole = vectors[0]
         if count > 1:
             padded = [*vectors, *["poison"] * (4 - count)]
@@ -274,6 +304,18 @@ class LaneMemory(LaneWriter):
             self.put(f"store {t} {third}, ptr {self.shifted(at, 2 * kind.size)}, align {kind.size}")
 
     # -- sums in memory
+    def in_threes(self, kind: Scalar, count: int) -> bool:
+        """Is a row one of three numbers for each of the lanes, all of which take part, that is best moved in quarters?
+        AVX-512 has shuffles that take it apart and put it together in less."""
+        return count == 3 and kind.size == 4 and not self.masks and has_few_registers()
+
+    def add_threes(self, op: Op, kind: Scalar, values: Sequence[Value]) -> None:
+        """Adds to a row of three numbers for each lane, as it lies."""
+        at, t = self.first_place(op), llvm_type(kind)
+        how, vectors = self.signed(values)
+        for offset, quarter in self.many_of_three(t, vectors):
+            self.add_row(how, self.shifted(at, offset), kind, 4, quarter)
+
     def update_rows(self, op: Op, values: Sequence[Value]) -> None:
         """Adds to elements at scattered places: what is added is transposed, what it is added to stays in rows.
 
@@ -300,12 +342,70 @@ class LaneMemory(LaneWriter):
             for how, kind, count, offset, rows in runs:
                 self.add_row(how, self.shifted(place, offset), kind, count, rows[lane])
 
+    def added_to_old(self, op: Op, first: int, count: int) -> list[Value | None] | None:
+        """What is to be added to what a place holds to make what is stored there: None for nothing; None without a
+        list if that is not a sum of what was loaded and something more.
+
+        Nobody else touches it, and this operation is the first of the thread that does.
+        """
+        array, _, _, values = split_memory(op)
+        if op.name != "store" or array.name not in self.func.attrs.get("exclusive", ()) or not self.is_scattered(op):
+            return None
+        more = list[Value | None]()
+        for leaf, value in zip(op.leaves[first : first + count], values[first : first + count], strict=True):
+            made = self.made_by.get(value)
+            others = [] if made is None or made.name != "add" else made.operands
+            old = [self.is_old(op, leaf, v) for v in others]
+            if self.is_old(op, leaf, value):
+                more.append(None)
+            elif any(old):
+                more.append(others[old.index(False)] if False in old else others[0])
+            else:
+                return None
+        return more if any(more) else None
+
+    def add_to_old(self, places: Sequence[str], kind: Scalar, offset: int, more: Sequence[Value | None]) -> None:
+        """Adds to numbers side by side; to those of which nothing becomes, what changes no number."""
+        how, vectors = self.signed([v for v in more if v is not None])
+        nothing, left = f"splat ({llvm_type(kind)} {literal(0.0 if how == 'sub' else -0.0, kind)})", iter(vectors)
+        rows = self.rows_of(llvm_type(kind), [nothing if v is None else next(left) for v in more])
+        for place, row in zip(places, rows, strict=True):
+            self.add_row(how, self.shifted(place, offset), kind, len(more), row)
+
+    def is_old(self, op: Op, leaf: int, value: Value) -> bool:
+        """Is a value what a load has found where an operation stores?"""
+        made = self.made_by.get(value)
+        if made is None or made.name != "load" or made.operands != op.operands[: len(made.operands)]:
+            return False
+        return made.leaves[made.results.index(value)] == leaf
+
     def signed(self, values: Sequence[Value]) -> tuple[str, list[str]]:
         """How to add numbers, and their vectors: negated ones are subtracted, since their rows may be at hand."""
-        makers = [self.made_by.get(v) for v in values]
-        if len(values) > 1 and all(op is not None and op.name == "neg" for op in makers):
-            return "sub", [self.vector(op.operands[0]) for op in makers if op is not None]
-        return "add", [self.vector(v) for v in values]
+        factors = [self.of_negative(v) for v in values]
+        if len(values) == 1 or not all(factors):
+            return "add", [self.vector(v) for v in values]
+        vectors = list[str]()
+        for value, (negated, *others) in zip(values, factors, strict=True):
+            kind = value.type
+            assert isinstance(kind, Scalar)
+            pair = [self.vector(v) for v in (negated, *others)]
+            self.lanes = LANES
+            vectors.append(self.arithmetic("mul", kind, pair) if others else pair[0])
+            self.lanes = 1
+        return "sub", vectors
+
+    def of_negative(self, value: Value) -> list[Value]:
+        """What a value is the negative of: one number, or a product of two."""
+        made = self.made_by.get(value)
+        if made is None or made.name not in ("neg", "mul"):
+            return []
+        if made.name == "neg":
+            return made.operands
+        signs = [self.made_by.get(v) for v in made.operands]
+        for k, sign in enumerate(signs):
+            if sign is not None and sign.name == "neg":
+                return [sign.operands[0], made.operands[1 - k]]
+        return []
 
     def add_row(self, how: str, at: str, kind: Scalar, count: int, row: str) -> None:
         """Adds to numbers side by side; to three of them as to two and one."""

@@ -46,7 +46,15 @@ class LaneVector:
     name: str
 
 
-Lane = Uniform | Counting | Split | LaneVector
+@dataclass(frozen=True)
+class InRows:
+    """Number `part` of four side by side; each of `rows` holds those of two lanes, k and k + 4."""
+
+    rows: tuple[str, ...]
+    part: int
+
+
+Lane = Uniform | Counting | Split | LaneVector | InRows
 
 
 class LaneWriter(ElementaryWriter):
@@ -57,6 +65,8 @@ class LaneWriter(ElementaryWriter):
         self.values: dict[Value, Lane] = {}
         self.as_vector: dict[tuple[str, Lane], str] = {}
         self.as_split: dict[tuple[str, Lane], tuple[str, ...]] = {}
+        self.in_rows: set[Value] = set()
+        """The values that stay in rows."""
         self.at_hand: dict[str, str] = {}
         """The values that there are, by what makes them."""
 
@@ -80,6 +90,8 @@ class LaneWriter(ElementaryWriter):
             return lane.name
         assert isinstance(value.type, Scalar)
         kind = llvm_type(value.type)
+        if isinstance(lane, InRows):
+            return self.transposed(kind, lane.rows)[lane.part]
         if isinstance(lane, Uniform) and not lane.name.startswith("%"):
             return f"splat ({kind} {lane.name})"
         known = self.as_vector.get((kind, lane))
@@ -119,7 +131,7 @@ class LaneWriter(ElementaryWriter):
             if isinstance(lane, Counting):
                 known = tuple(self.let(f"add nsw {kind} {lane.first}, {k}") if k else lane.first for k in ALL)
             else:
-                known = self.taken(kind, lane.name)
+                known = self.taken(kind, self.vector(value, lane))
             self.as_split[kind, lane] = known
         return known
 
@@ -143,6 +155,12 @@ class LaneWriter(ElementaryWriter):
         one_by_one = called or (op.name == "mod" and kind.is_float)
         result = op.results[0].type
         assert isinstance(result, Scalar)
+        a, b = lanes[0], lanes[-1]
+        if op.results[0] in self.in_rows and isinstance(a, InRows) and isinstance(b, InRows):
+            self.lanes = LANES
+            rows = [self.arithmetic(op.name, kind, list(pair)) for pair in zip(a.rows, b.rows, strict=True)]
+            self.lanes = 1
+            return InRows(tuple(rows), a.part)
         whole = result.is_int and kind.is_int and not any(isinstance(a, LaneVector) for a in lanes)
         if one_by_one or whole:
             columns = [self.split(v, a) for v, a in zip(op.operands, lanes, strict=True)]
@@ -173,6 +191,42 @@ class LaneWriter(ElementaryWriter):
         """Elements of two vectors of length n, by number; -1: any."""
         mask = ", ".join(f"i32 {k if k >= 0 else 'poison'}" for k in chosen)
         return self.let(f"shufflevector <{n} x {kind}> {a}, <{n} x {kind}> {b}, <{len(chosen)} x i32> <{mask}>")
+
+    def in_halves(self, t: str, a: str, b: str, picks: Sequence[int]) -> str:
+        """In each half of two vectors two numbers of the first, then two of the second."""
+        return self.shuffle(
+            t, LANES, a, b, [half + k + LANES * (n > 1) for half in (0, 4) for n, k in enumerate(picks)]
+        )
+
+    def many_of_three(self, t: str, vectors: Sequence[str]) -> list[tuple[int, str]]:
+        """Three vectors as the numbers of one lane after the other: quarters of 16 bytes, and where they go.
+
+        Halves stay where they are: shuffles across them take twice as long on some processors.
+        """
+        x, y, z = vectors
+        xy, yz, zx = (
+            self.in_halves(t, *pair) for pair in ((x, y, (0, 2, 0, 2)), (y, z, (1, 3, 1, 3)), (z, x, (0, 2, 1, 3)))
+        )
+        parts = (
+            self.in_halves(t, xy, zx, (0, 2, 0, 2)),
+            self.in_halves(t, yz, xy, (0, 2, 1, 3)),
+            self.in_halves(t, zx, yz, (1, 3, 1, 3)),
+        )
+        return [
+            (16 * (k + 3 * half), self.shuffle(t, LANES, part, "poison", range(4 * half, 4 * half + 4)))
+            for half in (0, 1)
+            for k, part in enumerate(parts)
+        ]
+
+    def three_of_many(self, t: str, parts: Sequence[str]) -> list[str]:
+        """The way back: from quarters k and k + 3 side by side."""
+        a, b, c = parts
+        xy, yz = self.in_halves(t, b, c, (2, 3, 1, 2)), self.in_halves(t, a, b, (1, 2, 0, 1))
+        return [
+            self.in_halves(t, a, xy, (0, 3, 0, 2)),
+            self.in_halves(t, yz, xy, (0, 2, 1, 3)),
+            self.in_halves(t, yz, c, (1, 3, 0, 3)),
+        ]
 
     def transposed(self, t: str, rows: Sequence[str]) -> list[str]:
         """Four vectors of eight as two 4 x 4 matrices side by side, both transposed."""

@@ -14,19 +14,23 @@ thread in the order of the program.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from sim.core.backends.base import LANES
 from sim.core.backends.llvm.lane_memory import LaneMemory
+from sim.core.backends.llvm.lane_rows import values_in_rows
 from sim.core.backends.llvm.lane_values import ALL, Counting, Lane, LaneVector, Split, Uniform
 from sim.core.backends.llvm.writer import literal, llvm_type
-from sim.core.lang.analysis.thread_locality import late_updates, suits_lanes, uniform_values
+from sim.core.lang.analysis.thread_locality import late_updates, uniform_values
 from sim.core.lang.ir.core import Block, Func, Op, Value, split_memory, walk
 from sim.core.lang.types import Scalar, size_of
 
 LONG = 64
 """Operations of one side of a choice from which on it is jumped over where none of the eight takes it.  One that stores
 at a place that is the same for all threads is in any case: a single thread is meant."""
+
+LARGE = 500
+"""Operations of a kernel from which on what remains is not worth code for single threads: each would take half the time
+of eight."""
 
 
 class LaneEmitter(LaneMemory):
@@ -42,12 +46,16 @@ class LaneEmitter(LaneMemory):
         self.late = late_updates(func)
         self.uniform = uniform_values(func)
         self.put_off: list[tuple[Op, list[Lane], list[tuple[Value, Lane]], tuple[str, ...] | None]] = []
+        self.is_large = sum(1 for _ in walk(func.body)) >= LARGE
         self.may_leave = False
         """Whether single threads can do instead what these eight have not begun: nothing is stored yet."""
         self.counted: dict[tuple[Value, str], Lane] = {}
         """The indices that have been looked at, as they are from there."""
         self.may_be_left = False
         """Whether there is a way by which they are left to these."""
+        self.first_thread = "%linear"
+        self.unseen: set[Op] = set()
+        """What looks at its operands in memory: sums that are made there."""
 
     def emit(self, masked: bool = False) -> list[str]:
         """The lines of the body.  masked: for the first `%left` threads of the eight."""
@@ -58,16 +66,39 @@ class LaneEmitter(LaneMemory):
             left = self.let(f"shufflevector {t} {one}, {t} poison, <{LANES} x i32> zeroinitializer")
             self.masks.append(self.let(f"icmp slt {t} <{', '.join(f'i64 {k}' for k in ALL)}>, {left}"))
             self.always = 1
-        for p in self.func.params:
-            if isinstance(p.type, Scalar):
-                self.values[p] = Uniform(self.names[p])
-        self.block(self.func.body)
+        self.take_parameters()
+        self.block(self.func.body.ops)
         self.finish_updates()
         return self.lines
 
+    def take_parameters(self) -> None:
+        self.unseen = self.sums_of_old()
+        self.in_rows = values_in_rows(self.func, self.rows_of_load, self.unseen)
+        for p in self.func.params:
+            if isinstance(p.type, Scalar):
+                self.values[p] = Uniform(self.names[p])
+
+    def rows_of_load(self, op: Op) -> list[tuple[Value, ...]]:
+        """The values that a load takes from each row, side by side."""
+        runs = self.bundles(op) if self.is_scattered(op) else []
+        return [tuple(op.results[first : first + count]) for first, count, _, _ in runs if count > 2]
+
+    def sums_of_old(self) -> set[Op]:
+        """The stores that add to what is there, and the sums that nobody else looks at."""
+        found = set[Op]()
+        if self.sums_in_rows:
+            for op in walk(self.func.body):
+                runs = self.bundles(op) if op.name == "store" else []
+                if runs and all(self.added_to_old(op, first, count) for first, count, _, _ in runs):
+                    found |= {op, *(self.made_by[v] for v in split_memory(op)[3] if not self.is_load(v))}
+        return found
+
+    def is_load(self, value: Value) -> bool:
+        return value not in self.made_by or self.made_by[value].name == "load"
+
     # -- operations
-    def block(self, block: Block) -> None:
-        for op in block.ops:
+    def block(self, ops: Sequence[Op]) -> None:
+        for op in ops:
             if op.name == "from_end" and self.may_leave:
                 self.values[op.results[0]] = self.left_if_from_end(op)
             elif op.is_primitive:
@@ -77,7 +108,7 @@ class LaneEmitter(LaneMemory):
                 assert isinstance(kind, Scalar)
                 self.values[op.results[0]] = Uniform(literal(op.attrs["value"], kind))
             elif op.name == "tid":
-                self.values[op.results[0]] = Counting(self.let("trunc nsw i64 %linear to i32"))
+                self.values[op.results[0]] = Counting(self.let(f"trunc nsw i64 {self.first_thread} to i32"))
             elif op.name == "shape":
                 extent = f"{self.names[op.operands[0]]}.n{op.axis}"
                 self.values[op.results[0]] = Uniform(self.let(f"trunc nsw i64 {extent} to i32"))
@@ -147,7 +178,7 @@ class LaneEmitter(LaneMemory):
             if self.is_worth_a_jump(region):
                 self.jumped_over(region)
             else:
-                self.block(region)
+                self.block(region.ops)
             self.masks.pop()
         for result, a, b in zip(op.results, op.regions[0].yields, op.regions[1].yields, strict=True):
             kind = llvm_type(result.type)
@@ -178,7 +209,7 @@ class LaneEmitter(LaneMemory):
         self.put(f"br i1 {some}, label %{side}, label %{after}")
         self.start(side)
         known = self.as_vector.copy(), self.as_split.copy(), self.rows.copy(), self.at_hand.copy()
-        self.block(region)
+        self.block(region.ops)
         inside = {v for op in region.ops for v in op.results}
         made = {v: self.vector(v) for v in region.yields if v in inside}
         self.as_vector, self.as_split, self.rows, self.at_hand = known  # what was made in there is not there after
@@ -197,9 +228,14 @@ class LaneEmitter(LaneMemory):
             self.put_off.append((op, [self.of(v) for v in index], [(v, self.of(v)) for v in values], mask))
             return
         if self.shape_of(op) == "rows":
+            if not self.masks and not self.is_large:
+                self.find_again(split_memory(op)[1])
             self.update_rows(op, values)
             return
         kinds, _ = self.leaves(op)
+        if self.shape_of(op) == "row" and self.in_threes(kinds[0], len(kinds)):
+            self.add_threes(op, kinds[0], values)
+            return
         sums: list[tuple[Value, Lane]] = []
         before = [self.vector(v, a) for v, a in zip(values, self.loaded(op), strict=True)]
         added = [self.vector(v) for v in values]
@@ -208,6 +244,17 @@ class LaneEmitter(LaneMemory):
             sums.append((value, LaneVector(self.arithmetic("add", kind, [a, b]))))
         self.lanes = 1
         self.store(op, sums)
+
+    def find_again(self, index: Sequence[Value]) -> None:
+        """Indices loaded again where elements are added to, instead of eight places that were kept since these were
+        read: there are not as many registers, and what is put into memory has to be stored first.  A large kernel has
+        other things in registers."""
+        written = {op.operands[0] for op in walk(self.func.body) if op.row.writes}
+        for value in index:
+            made = self.made_by.get(value)
+            if made is not None and made.name == "load" and made.operands[0] not in written:
+                self.load(made)
+        self.rows.clear()
 
     def finish_updates(self) -> None:
         """The accumulations that were put off: thread after thread, those of one thread in the order of the program."""
@@ -269,33 +316,3 @@ def dummy_bytes(func: Func) -> int:
     """Bytes of the dummy: it must hold the largest element that a kernel touches, and what wide loads see behind it."""
     sizes = [size_of(p.type.dtype) for p in func.params if hasattr(p.type, "dtype")]
     return max(256, 2 * max(sizes, default=0))
-
-
-LARGE = 500
-"""Operations of a kernel from which on what remains is not worth code for single threads: each would take half the time
-of eight."""
-
-
-@dataclass(frozen=True)
-class LaneBody:
-    """The lines of the body for eight threads, and of that for the first `%left` of them, if it is a large one.
-
-    may_be_left: it may answer that single threads have to do what the eight should: an index counts from the end.
-    """
-
-    lines: list[str]
-    some: list[str] | None
-    may_be_left: bool
-    declared: dict[str, str]
-
-
-def lanes_of(func: Func, names: dict[Value, str], strides: dict[tuple[Value, int], str]) -> LaneBody | None:
-    """The body for eight threads; None where one by one is better or the only way."""
-    if not suits_lanes(func):
-        return None
-    every, some = (LaneEmitter(func, names, strides) for _ in range(2))
-    lines, rest = every.emit(), None
-    if sum(1 for _ in walk(func.body)) >= LARGE:
-        rest = some.emit(masked=True)
-    memset = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
-    return LaneBody(lines, rest, every.may_be_left, {**every.declared, **some.declared, "memset": memset})

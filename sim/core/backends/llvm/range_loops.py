@@ -21,6 +21,30 @@ widely:
 singly:
   %begin = phi i64 [ %start, %entry ], [ %wider, %widely ]"""
 
+# The same in stages: with the body of eight goes what the next eight begin with, at the end once more that of the last.
+STAGED_LOOP = f"""  %dummy = alloca [BYTES x i8], align 64
+  call void @llvm.memset.p0.i64(ptr %dummy, i8 0, i64 BYTES, i1 false)
+  %between = alloca [TWICE x i8], align 64
+  %last = sub i64 %end, {LANES}
+  %enough = icmp sle i64 %start, %last
+  br i1 %enough, label %begun, label %singly
+begun:
+  call void @begin(ARGUMENTS, i64 %start, ptr %dummy, ptr %between)
+  br label %widely
+widely:
+  %wide = phi i64 [ %start, %begun ], [ %wider, %widely ]
+  %side = phi i64 [ 0, %begun ], [ %other, %widely ]
+  %other = sub i64 SIDE, %side
+  %taken = getelementptr inbounds i8, ptr %between, i64 %side
+  %given = getelementptr inbounds i8, ptr %between, i64 %other
+  %wider = add nsw i64 %wide, {LANES}
+  %again8 = icmp sle i64 %wider, %last
+  %ahead = select i1 %again8, i64 %wider, i64 %wide
+  call void @lanes(ARGUMENTS, i64 %wide, ptr %dummy, i64 %ahead, ptr %taken, ptr %given)
+  br i1 %again8, label %widely, label %singly
+singly:
+  %begin = phi i64 [ %start, %entry ], [ %wider, %widely ]"""
+
 # The same where the eight may be left to single threads, or to the body with masked lanes: then it goes on behind them.
 WIDE_LOOP_AND_BACK = f"""  %dummy = alloca [BYTES x i8], align 64
   call void @llvm.memset.p0.i64(ptr %dummy, i8 0, i64 BYTES, i1 false)

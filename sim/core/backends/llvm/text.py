@@ -19,8 +19,17 @@ from sim.core.backends.base import (
     param_slots,
 )
 from sim.core.backends.llvm.body import BodyEmitter, array_stride
-from sim.core.backends.llvm.lanes import LaneBody, dummy_bytes, lanes_of
-from sim.core.backends.llvm.range_loops import AND_BACK, MASKED_REST, WIDE_LOOP, WIDE_LOOP_AND_BACK, range_loop
+from sim.core.backends.llvm.lane_bodies import LaneBody, lanes_of
+from sim.core.backends.llvm.lanes import dummy_bytes
+from sim.core.backends.llvm.pipelining import BETWEEN
+from sim.core.backends.llvm.range_loops import (
+    AND_BACK,
+    MASKED_REST,
+    STAGED_LOOP,
+    WIDE_LOOP,
+    WIDE_LOOP_AND_BACK,
+    range_loop,
+)
 from sim.core.backends.llvm.writer import llvm_type
 from sim.core.lang.analysis.first_threads import FirstThreads, first_threads
 from sim.core.lang.analysis.guards import guard_of
@@ -92,8 +101,11 @@ class Emitter(BodyEmitter):
         before = ["  %begin = add i64 %start, 0"]
         if lanes is not None:
             self.declared |= lanes.declared
-            wide = self.lane_function("lanes", arguments, lanes.lines, lanes.may_be_left)
-            before = self.wide_loop(arguments, lanes.may_be_left)
+            if lanes.stages is not None:
+                wide, before = self.staged(arguments, lanes, len(lanes.stages.carried))
+            else:
+                wide = self.lane_function("lanes", arguments, lanes.lines, lanes.may_be_left)
+                before = self.wide_loop(arguments, lanes.may_be_left)
         back = lanes is not None and lanes.may_be_left
         end, after = ("%to", "goon") if back else ("%end", "exit")
         parts = [
@@ -168,6 +180,18 @@ class Emitter(BodyEmitter):
         kind, end = ("i1", "ret i1 true") if answers else ("void", "ret void")
         head = f"define internal {kind} @{name}({formal}) alwaysinline {_ATTRIBUTES} {{"
         return [head, "entry:", *lines, f"  {end}", "}"]
+
+    def staged(self, arguments: list[str], lanes: LaneBody, carried: int) -> tuple[list[str], list[str]]:
+        """The functions of a body in stages, between which so many vectors are carried, and the loop over them."""
+        formal, kind = ", ".join([*arguments, "i64 %linear", "ptr %dummy"]), f"alwaysinline {_ATTRIBUTES} {{"
+        loop = STAGED_LOOP.replace("ARGUMENTS", ", ".join(arguments)).replace("BYTES", str(dummy_bytes(self.func)))
+        loop = loop.replace("SIDE", str(carried * BETWEEN)).replace("TWICE", str(2 * carried * BETWEEN))
+        return [
+            f"define internal void @begin({formal}, ptr %given) {kind}",
+            "entry:", *lanes.first, "  ret void", "}",
+            f"define internal void @lanes({formal}, i64 %ahead, ptr %taken, ptr %given) {kind}",
+            "entry:", *lanes.lines, "  ret void", "}",
+        ], loop.splitlines()  # fmt: skip
 
     def wide_loop(self, arguments: list[str], and_back: bool) -> list[str]:
         """The lines of the range function for as long as there are eight."""

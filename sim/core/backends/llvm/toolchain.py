@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import platform
+import re
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -133,6 +136,18 @@ def about_host() -> str:
         return known
     tools = toolchain()
     return "\n".join((tools.version, tools.triple, tools.cpu, tools.features))
+
+
+@functools.cache
+def has_few_registers() -> bool:
+    """Has the processor sixteen registers of vectors, and few shuffles of whole ones: is it an x86 without AVX-512?"""
+    if platform.machine().lower() not in ("x86_64", "amd64"):
+        return False
+    try:
+        flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    except OSError:
+        flags = None
+    return " avx512vl" not in flags[1] if flags else "+avx512vl" not in toolchain().features
 
 
 def code_key(text: str, level: int = 3, vectors_given: bool = False, straight: bool = False) -> str:

@@ -266,9 +266,12 @@ class View:
 
 def packed_view(device: AnyDevice, like: Strided) -> View:
     """Fresh memory on a device for the elements of a view, packed."""
-    return View(
-        device.allocate(like.nbytes), 0, like.shape, packed_strides(like.shape, size_of(like.dtype)), like.dtype
-    )
+    return packed_at(device.allocate(like.nbytes), 0, like)
+
+
+def packed_at(buffer: Buffer, offset: int, like: Strided) -> View:
+    """Room in a buffer for the elements of a view, packed."""
+    return View(buffer, offset, like.shape, packed_strides(like.shape, size_of(like.dtype)), like.dtype)
 
 
 class ByteRange(View):
