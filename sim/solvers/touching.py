@@ -38,11 +38,11 @@ from sim.constraints.contact.solids.rims import RIM_CONTACTS
 from sim.constraints.contact.surface import impact_kinds, impact_struct, surface_struct
 from sim.core.lang.types import matrix, vector
 from sim.core.runtime.arrays.array import array
-from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.arrays.creation import copy, zeros
 from sim.core.runtime.launch.kernel import Kernel
 from sim.core.runtime.launch.launch import launch
 from sim.model.constraint_set import ConstraintSet
-from sim.model.fields import Field
+from sim.model.fields import HISTORY_FIELDS, Field
 from sim.model.model import Model
 from sim.model.state import State
 from sim.solvers.batch import ConstraintBatch, Rows
@@ -64,6 +64,8 @@ CHOSEN = {
 STACKED = 4
 """Sweeps over velocities for one over positions, where bodies touch bodies or particles, or have several contacts: the
 arms of two sides are shifted to one place (`meeting_of`), and each sweep leaves a part of the order of the step."""
+SPEEDS_BEFORE = tuple(field for field in HISTORY_FIELDS if field.name.endswith("_qd_before"))
+"""What `turning` compares velocities with."""
 AT_LEAST = 8
 """Sweeps over velocities of bodies with several contacts.  With two a box that fell on a face as it slid, e = .5, had
 three times the derivative of its height and spun; eight are 2 % off, for a tenth of the time of a step."""
@@ -151,7 +153,8 @@ class FrictionStep:
             for name in CHOSEN.get(batch.set.constraint, ()):  # integers: without a gradient
                 chosen = batch.set.constraint.parameters[name].type(real)
                 setattr(batch.parameters, name, zeros(n, chosen, model.device))
-            along, late = (zeros(n, kind, model.device, grad) for kind in (vector(3, real), real))
+            along, turned = (zeros(n, vector(3, real), model.device, grad) for _ in range(2))
+            late = zeros(n, real, model.device, grad)
             still = zeros(n, vector(3, real), model.device, requires_grad=False)
             rows, layout = row_struct(real)(), RowLayout(batch.set.constraint, batch.set.slots)
             rows.vectors = zeros((n, layout.shape[0]), vector(3, real), model.device, grad)
@@ -166,6 +169,7 @@ class FrictionStep:
                 slid=still,
                 multiplier=batch.multiplier,
                 along=along,
+                turned=turned,
                 late=late,
                 rows=rows,
             )
@@ -199,6 +203,7 @@ class FrictionStep:
                 t.impacts.share,
                 t.along,
                 t.late,
+                t.contacts.turned,
                 t.contacts.rows.vectors,
                 t.contacts.rows.numbers,
                 *t.chosen,
@@ -234,6 +239,8 @@ class FrictionStep:
         moving.momentum = bodies.momentum
         moving.v, moving.body_qd = before.particle_qd, before.body_qd
         moving.v_before, moving.body_qd_before = before.particle_qd, before.body_qd
+        if self.touching:
+            moving.v_last, moving.body_qd_last = (before.history[field.name] for field in SPEEDS_BEFORE)
         if self.gains is not None:
             moving.gains, moving.body_gains = self.gains
         for values in self._added:
@@ -346,6 +353,7 @@ class FrictionStep:
     def history(self) -> tuple[Field, ...]:
         """The normal forces that contacts end a step with."""
         near = () if self.near is None else self.near.history
+        near += SPEEDS_BEFORE if self.touching else ()
         return near + tuple(field for t in self.remembered if not t.batch.set.lane for field in self._fields(t))
 
     @property
@@ -375,6 +383,9 @@ class FrictionStep:
         if self.near is not None:
             self.near.check()
         self.passing.check()
+        if self.touching:
+            for field, now in zip(SPEEDS_BEFORE, (before.particle_qd, before.body_qd), strict=True):
+                copy(after.history[field.name], now)
         for t in self.remembered:
             made, lanes = t.batch.set, self._lanes(t)
             self._remember(t, after)

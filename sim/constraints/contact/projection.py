@@ -6,8 +6,8 @@
 from sim.constraints.base import Constraint
 from sim.constraints.contact.boxes import chosen_of
 from sim.constraints.contact.forms import Form, sides_of
-from sim.constraints.contact.friction import along_both, friction_of
-from sim.constraints.contact.geometry import gap_of, slip_of
+from sim.constraints.contact.friction import along_both, mobility_of, rubbed_against, turning
+from sim.constraints.contact.geometry import gap_of, slip_of, slip_rate_of
 from sim.constraints.contact.hitting import hit_of, moved_together, two_sided
 from sim.constraints.contact.impulses.restitution import Restitution
 from sim.constraints.particles import particle_layout
@@ -70,8 +70,8 @@ def make_contact_projection(
     vec3 = vector(3, real)
     size = len(slots.particles) + 2 * len(slots.bodies)
     sides, masses_at, push = sides_of(slots, real), masses_of(slots), push_of(slots, real, restitution)
-    hit, slip, friction = hit_of(c, slots, real), slip_of(slots), friction_of(slots, real)
-    velocities, n_particles = velocities_of(slots), len(slots.particles)
+    hit, slip, slip_rate = hit_of(c, slots, real), slip_of(slots), slip_rate_of(slots)
+    velocities, mobility, n_particles = velocities_of(slots), mobility_of(slots, real), len(slots.particles)
     gap, (_, response, product) = gap_of(c, slots, real), row_functions(slots)
 
     @func
@@ -94,7 +94,12 @@ def make_contact_projection(
             for i in static(range(2)):  # what the normal push adds to it
                 u += (dlam * product(E[i], M)) * T[i]
             mu = 0.5 * (surface.friction[k] + surface.other_friction[k])
-            x = friction(T, E, masses, inertias, lam_t, u, mu * (lam + dlam))
+            K, most = mobility(E, masses, inertias), mu * (lam + dlam)
+            v_last = velocities(p_k, b_k, moving.v_last, moving.body_qd_last)
+            rates = [along_both(T, slip_rate(n, share, arms, v)) for v in (v_0, v_last)]
+            turned = impacts.rests[k] * turning(K, rates[0], rates[1], most, dt)
+            x = rubbed_against(K, T, lam_t, u, most, turned)
+            contacts.turned[k] = turned[0] * T[0] + turned[1] * T[1]
             pushed = x - along_both(T, lam_t)
             force = [dlam * G[i] + pushed[0] * E[0][i] + pushed[1] * E[1][i] for i in static(range(size))]
             counts = impacts.rebound[k] > 0.0

@@ -18,7 +18,7 @@ from sim.constraints.slots.linearization import masses_of
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import max, min, static, tid
 from sim.core.lang.frontend.function import func
-from sim.core.lang.library.vector import dot
+from sim.core.lang.library.vector import dot, length
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, vector
 from sim.core.runtime.arrays.array import array
@@ -82,7 +82,11 @@ def make_slid(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel:
     def one(k, contacts, moving, dt):
         u, surface = vec3(), contacts.surface
         most = 0.5 * (surface.friction[k] + surface.other_friction[k]) * (contacts.multiplier[k] + contacts.late[k])
-        pulled = dot(contacts.along[k], contacts.along[k])
+        along = contacts.along[k]
+        if dot(contacts.turned[k], contacts.turned[k]) > 0.0:
+            along = along - most * contacts.turned[k]
+            most *= 1.0 - length(contacts.turned[k])
+        pulled = dot(along, along)
         if pulled < most * most:
             (_, _, _, _, moved, turns, poses), x_p, since, placed_k, data_k = sides(k, contacts, moving)
             _, _, n, _, _, share, arms = contact(x_p, poses, placed_k, data_k)

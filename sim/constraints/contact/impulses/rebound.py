@@ -28,7 +28,7 @@ from sim.constraints.slots.linearization import row_functions, velocities_of
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import static, tid
 from sim.core.lang.frontend.function import func
-from sim.core.lang.library.vector import dot
+from sim.core.lang.library.vector import dot, length
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, matrix, quaternion, vector
 from sim.core.runtime.arrays.array import array
@@ -170,7 +170,10 @@ def make_rebound(
             away = rate_along(k, contacts.rows, n, hitting, between)
             if static(pair and not one_direction):
                 away += along_there(gradient(k, contacts.rows, n, share, arms), hitting, shifted)
-            least, rubbed, free = real(0.0), 0.0 * before, contacts.impacts.after[k]
+            least, turned, free = real(0.0), along_both(T, contacts.turned[k]), contacts.impacts.after[k]
+            rubbed = (mu * pressed) * turned
+            if dot(turned, turned) > 0.0:
+                mu *= 1.0 - length(turned)
             if static(crowded):
                 least = contacts.cut[k][0]
                 if least > 0.0:
