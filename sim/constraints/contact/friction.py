@@ -32,8 +32,6 @@ NEWTON = 6
 FAR = 1e-8
 """Friction of less than this part of what would hold points against the slip, as nearly as float32 tells."""
 
-SLIDES = 0.125
-"""What a step takes away of a slip, over what friction can: from twice that on it slides; see `turning`."""
 STRAIGHT = 1e-12
 """Slips beside the line that leads to a stop, over how far it is, which do not count."""
 
@@ -162,26 +160,26 @@ def along_both(T, u):
 
 
 @func
-def turning(K, v, last, most, dt):
+def turning(v, last, takes):
     """Friction, over its bound, of what comes to a stop within a step, until then (2,): times the part of the step.
 
-    v, last: slip rates (2,) as this step and the last one began; most: bound of friction [m kg].  What forces then take
-    back is rubbed the other way for the rest of the step, see `turned_friction`.  It stops, or is slowest, where a step
-    like the last one would lead, at ahead / lost of the step, having gone along a line of velocities:
+    v, last: slip rates (2,) as this step and the last one began; takes: by how much friction, at its bound, changes the
+    one of what does not turn in a step.  What forces then take back is rubbed the other way for the rest of the step,
+    see `turned_friction`.  It stops, or is slowest, where a step like the last one would lead, at ahead / lost of the
+    step, having gone along a line of velocities:
 
         v_0 = ahead e + beside   to   beside        e = lost / |lost|, beside across e
 
     of which friction is against the mean direction, and takes no more across e than there is.  Where the stop is behind
-    the end of the step it counts less, from two steps on not at all; and where the last step took away less than a
-    quarter of what friction can, which is no sliding.
+    the end of the step it counts less, from two steps on not at all; and where the last step took away less than twice
+    what friction can: then it would not be taken back.
     """
     found, loss = 0.0 * v, last - v
     square, slower = dot(loss, loss), dot(loss, v)
-    if most > 0.0 and 0.0 < slower and slower < 2.0 * square:
-        takes = length(K @ loss) * (most / dt)
-        if square > SLIDES * takes:
-            weight = min(square / (SLIDES * takes) - 1.0, 1.0 + 0.0 * square)
-            lost = sqrt(square)
+    if takes > 0.0 and 0.0 < slower and slower < 2.0 * square:
+        lost = sqrt(square)
+        if lost > takes:
+            weight = min(lost / takes - 1.0, 1.0 + 0.0 * lost)
             ahead, e = slower / lost, loss / lost
             part = ahead / lost
             if part > 1.0:
@@ -192,8 +190,8 @@ def turning(K, v, last, most, dt):
             if least > STRAIGHT * ahead:
                 speed = sqrt(dot(v, v))
                 turns = log((ahead + speed) / least)
-                if turns * takes > square:
-                    turns = square / takes
+                if turns * takes > lost:
+                    turns = lost / takes
                 mean = ((speed - least) * e + turns * beside) / ahead
             found = -(weight * part) * mean
     return found

@@ -97,7 +97,10 @@ def make_contact_projection(
             K, most = mobility(E, masses, inertias), mu * (lam + dlam)
             v_last = velocities(p_k, b_k, moving.v_last, moving.body_qd_last)
             rates = [along_both(T, slip_rate(n, share, arms, v)) for v in (v_0, v_last)]
-            turned = impacts.rests[k] * turning(K, rates[0], rates[1], most, dt)
+            easy = sum([masses[n_particles + g] for g in static(range(len(slots.bodies)))]) + real(0.0)
+            for p in static(range(n_particles)):
+                easy += share[p] * share[p] * masses[p]
+            turned = impacts.rests[k] * turning(rates[0], rates[1], easy * most / dt)
             x = rubbed_against(K, T, lam_t, u, most, turned)
             contacts.turned[k] = turned[0] * T[0] + turned[1] * T[1]
             pushed = x - along_both(T, lam_t)
