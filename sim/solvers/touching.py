@@ -141,6 +141,7 @@ class FrictionStep:
         self._added = self._make_added(isinstance(self.restitution, Rebounding))
         self._parts = make_room(model, self.moving, self.crowded)
         self.touching: dict[str, Touching] = {}
+        self._rubs = model.contact is not None or any(batch.set.surface for batch in self.batches)
         for batch in self.batches:
             if not batch.set.surface:
                 continue
@@ -239,7 +240,7 @@ class FrictionStep:
         moving.momentum = bodies.momentum
         moving.v, moving.body_qd = before.particle_qd, before.body_qd
         moving.v_before, moving.body_qd_before = before.particle_qd, before.body_qd
-        if self.touching:
+        if self._rubs:
             moving.v_last, moving.body_qd_last = (before.history[field.name] for field in SPEEDS_BEFORE)
         if self.gains is not None:
             moving.gains, moving.body_gains = self.gains
@@ -353,7 +354,7 @@ class FrictionStep:
     def history(self) -> tuple[Field, ...]:
         """The normal forces that contacts end a step with."""
         near = () if self.near is None else self.near.history
-        near += SPEEDS_BEFORE if self.touching else ()
+        near += SPEEDS_BEFORE if self._rubs else ()
         return near + tuple(field for t in self.remembered if not t.batch.set.lane for field in self._fields(t))
 
     @property
@@ -383,7 +384,7 @@ class FrictionStep:
         if self.near is not None:
             self.near.check()
         self.passing.check()
-        if self.touching:
+        if self._rubs:
             for field, now in zip(SPEEDS_BEFORE, (before.particle_qd, before.body_qd), strict=True):
                 copy(after.history[field.name], now)
         for t in self.remembered:
