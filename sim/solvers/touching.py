@@ -47,6 +47,7 @@ from sim.model.model import Model
 from sim.model.state import State
 from sim.solvers.batch import ConstraintBatch, Rows
 from sim.solvers.bodies import BodyStep
+from sim.solvers.mechanisms.dry import DryJoints
 from sim.solvers.near.crowded import crowded, make_room, make_split
 from sim.solvers.near.lanes import NearContacts, NearLanes
 from sim.solvers.near.passing import PassingCheck, PointPassingCheck
@@ -141,7 +142,9 @@ class FrictionStep:
         self._added = self._make_added(isinstance(self.restitution, Rebounding))
         self._parts = make_room(model, self.moving, self.crowded)
         self.touching: dict[str, Touching] = {}
-        self._rubs = model.contact is not None or any(batch.set.surface for batch in self.batches)
+        self.dry = DryJoints(model, self.bodies, self.batches)
+        rough = any(batch.set.surface for batch in self.batches)
+        self._rubs = rough or model.contact is not None or bool(self.dry.batches)
         for batch in self.batches:
             if not batch.set.surface:
                 continue
@@ -190,7 +193,7 @@ class FrictionStep:
         """Arrays that every step writes before it reads them."""
         near = [] if self.near is None else self.near.scratch
         passing = [*self.passing.scratch, *self.points_passing.scratch]
-        return [*near, *passing, *self._parts, *self._added, self.moving.inertia] + [
+        return [*near, *passing, *self.dry.scratch, *self._parts, *self._added, self.moving.inertia] + [
             a
             for t in self.touching.values()
             for a in (
@@ -242,6 +245,7 @@ class FrictionStep:
         moving.v_before, moving.body_qd_before = before.particle_qd, before.body_qd
         if self._rubs:
             moving.v_last, moving.body_qd_last = (before.history[field.name] for field in SPEEDS_BEFORE)
+            self.dry.find(before.body_qd, moving.body_qd_last, dt)
         if self.gains is not None:
             moving.gains, moving.body_gains = self.gains
         for values in self._added:
