@@ -47,7 +47,7 @@ from sim.model.model import Model
 from sim.model.state import State
 from sim.solvers.batch import ConstraintBatch, Rows
 from sim.solvers.bodies import BodyStep
-from sim.solvers.mechanisms.dry import DryJoints
+from sim.solvers.joints import DryJoints
 from sim.solvers.near.crowded import crowded, make_room, make_split
 from sim.solvers.near.lanes import NearContacts, NearLanes
 from sim.solvers.near.passing import PassingCheck, PointPassingCheck
