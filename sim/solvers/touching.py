@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sim.constraints.contact.boxes import contact_corner, contact_edges
-from sim.constraints.contact.choice import make_choice
+from sim.constraints.contact.choice import make_choice, make_unforced
 from sim.constraints.contact.forms import (
     Form,
     LanesInTurn,
@@ -141,6 +141,8 @@ class FrictionStep:
         self.crowded = self.near is not None or crowded(model, self.batches)
         self._added = self._make_added(isinstance(self.restitution, Rebounding))
         self._parts = make_room(model, self.moving, self.crowded)
+        boxes = {contact_corner, contact_edges} & {batch.set.constraint for batch in self.batches}
+        self._unforced = zeros(model.body_count if boxes else 0, vector(3, real), model.device)
         self.touching: dict[str, Touching] = {}
         self.dry = DryJoints(model, self.bodies, self.batches)
         rough = any(batch.set.surface for batch in self.batches)
@@ -193,7 +195,7 @@ class FrictionStep:
         """Arrays that every step writes before it reads them."""
         near = [] if self.near is None else self.near.scratch
         passing = [*self.passing.scratch, *self.points_passing.scratch]
-        return [*near, *passing, *self.dry.scratch, *self._parts, *self._added, self.moving.inertia] + [
+        return [*near, *passing, *self.dry.scratch, *self._parts, self._unforced, *self._added, self.moving.inertia] + [
             a
             for t in self.touching.values()
             for a in (
@@ -250,6 +252,10 @@ class FrictionStep:
             moving.gains, moving.body_gains = self.gains
         for values in self._added:
             values.zero_()
+        unforced = self._unforced
+        if unforced.size:
+            inputs = [before.body_qd, model.body_inv_mass, bodies.dx, dt]
+            launch(make_unforced(model.dtype), unforced.size, inputs, [unforced])
         for t in self.touching.values():
             made, lanes = t.batch.set, self._lanes(t)
             if lanes is not None:
@@ -279,6 +285,7 @@ class FrictionStep:
                     launch(choice, made.count, moved, [t.batch.parameters])
                 else:
                     choice = make_choice(made.constraint, made.slots, model.dtype, made.lane)
+                    moved[4] = unforced
                     launch(choice, threads, [*first, *reach, *moved], [t.batch.parameters])
             kernel = make_impact(made.constraint, made.slots, model.dtype, form, self.gains is not None)
             launch(kernel, threads, [*self._all(t), t.contacts, moving, dt])
