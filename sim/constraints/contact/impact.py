@@ -29,7 +29,7 @@ from sim.constraints.slots.linearization import motions_of, row_functions, rows_
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import sqrt, static
 from sim.core.lang.frontend.function import func
-from sim.core.lang.library.vector import length
+from sim.core.lang.library.vector import dot, length
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, vector
 from sim.core.runtime.launch.kernel import Kernel
@@ -46,6 +46,9 @@ is pressed out at once gives nothing back: of five balls that met at e = 1 a qua
 PASSES = 0.5
 """What is in a shape at the end of a step without forces, over what it would be as it approaches: less is no impact,
 half of that not at all."""
+
+CORNER = 0.5
+"""Cosine of the angle between faces with a corner that something leaves at once."""
 
 FAR = 3.0
 """What is open, and would close after so many further steps like this one, is far: it has no impact in this one."""
@@ -142,6 +145,23 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
         return found
 
     @func
+    def at_corner(gap_1, x_1, x_0, poses, begun, p_k, b_k, moving, placed_k, data_k, dt):
+        """Of what rests on a face: is another face nearer at the end of the step, whether that is before a corner
+        without forces; for what part of the step it is past one, 0 where it is not; and C as if there were none."""
+        v_0 = velocities(p_k, b_k, moving.v, moving.body_qd)
+        at, there = there_at(x_1, x_0, poses, begun, v_0, real(1.0), dt)
+        C_0, G_0 = rows_at(x_0, begun, placed_k, data_k)
+        C_in, G_in = rows_at(at, there, placed_k, data_k)
+        _, G_1 = rows_at(x_1, poses, placed_k, data_k)
+        before, left = False, real(0.0)
+        past, apart = C_in[0], product(G_in[0], v_0) * dt
+        if gap_1 < 0.0:
+            before = dot(G_in[0][0], G_1[0][0]) < CORNER
+        elif past > 0.0 and apart > 0.0:  # also where the corner is round
+            left = (1.0 + dot(G_0[0][0], G_in[0][0])) * past / apart
+        return before, left, C_0[0] + dot(G_0[0][0], x_1[0] - x_0[0])
+
+    @func
     def one(k, contacts, moving, dt):
         (p_k, b_k, of_p, begun, moved, turns, poses), x_1, since, placed_k, data_k = sides(k, contacts, moving)
         x_0, impacts = [moving.x_ref[p_k[p]] for p in static(range(n_particles))], contacts.impacts
@@ -190,6 +210,15 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
             before = (share_of_impact * s) * slip(n, share, arms, since, moved, turns)
         if e > 0.0 and gap_1 >= 0.0 and rests == 0.0:
             target = real(LATER)
+        if static(cornered):
+            if rests > 0.0:
+                before_it, left, start = at_corner(
+                    gap_1, x_1, x_0, poses, begun, p_k, b_k, moving, placed_k, data_k, dt
+                )
+                if before_it:
+                    hits, time = real(1.0), dt
+                elif 0.0 < left and left < 1.0 and start < 0.0:  # held up until there
+                    hits, target, rebound = real(1.0), left * start, left * start / dt
         impacts.target[k], impacts.rebound[k] = target, rebound
         impacts.rests[k], impacts.before[k], impacts.after[k] = rests, before - contacts.slid[k], after
         impacts.hits[k], impacts.time[k], impacts.share[k] = hits, time, share_of_impact

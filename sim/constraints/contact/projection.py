@@ -81,7 +81,8 @@ def make_contact_projection(
         lam, lam_t = real(0.0), vec3()
         if not first:
             lam, lam_t = contacts.multiplier[k], contacts.along[k]
-        if gap(x_p, poses, placed_k, data_k) < impacts.target[k] or lam > 0.0:
+        leaves = impacts.hits[k] > 0.0 and impacts.target[k] < 0.0  # see `impact`
+        if gap(x_p, poses, placed_k, data_k) < impacts.target[k] or lam > 0.0 or leaves:
             masses, inertias = masses_at(p_k, b_k, poses, moving.w, moving.bodies)
             x_0 = [moving.x_ref[p_k[p]] for p in static(range(n_particles))]
             v_0, t = velocities(p_k, b_k, moving.v_before, moving.body_qd_before), impacts.time[k]

@@ -26,7 +26,7 @@ from sim.constraints.contact.parted import cut_of
 from sim.constraints.slots.bodies import body_struct, matrix_in_world
 from sim.constraints.slots.linearization import row_functions, velocities_of
 from sim.constraints.slots.pattern import Slots
-from sim.core.lang.frontend.builtins import static, tid
+from sim.core.lang.frontend.builtins import max, static, tid
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.vector import dot, length
 from sim.core.lang.memoize import memoize
@@ -184,6 +184,8 @@ def make_rebound(
                     free += more
                     rebound = max(rebound + rate_along(k, contacts.rows, n, lasting, more), real(0.0))
             wanted, slip = (rebound - away) * dt, dt * along_both(T, between - free)
+            if rebound < 0.0:  # what it leaves falls as far as that, and may be held up by others
+                wanted = max(wanted, real(0.0))
             if static(n_bodies > 0):
                 given, hit = rubbed - before, contacts.impacts.share[k]
                 R, b = wanted - hit * dot(coupled, given), -(K @ given) - slip
