@@ -129,7 +129,8 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
     rows_at, hit, slip = rows_of(c, slots, real), hit_of(c, slots, real), slip_of(slots)
     slip_rate, size = slip_rate_of(slots), n_particles + 2 * len(slots.bodies)
     motions, (_, _, product), predicted = motions_of(slots, real), row_functions(slots), predicted_of(slots)
-    cornered, there_at = n_particles == 1 and c.frames == (0,), there_of(slots)
+    cornered, there_at = c.frames == (0,), there_of(slots)
+    point = 0 if n_particles else 2 * [1 in own for own in slots.bodies].index(True) if cornered else 0
 
     @func
     def passing(start, rate, x_1, x_0, poses, begun, v_0, placed_k, data_k, resting, dt):
@@ -145,7 +146,7 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
         return found
 
     @func
-    def at_corner(gap_1, x_1, x_0, poses, begun, p_k, b_k, moving, placed_k, data_k, dt):
+    def at_corner(gap_1, x_1, x_0, poses, begun, p_k, b_k, of_p, moved, turns, moving, placed_k, data_k, dt):
         """Of what rests on a face: is another face nearer at the end of the step, whether that is before a corner
         without forces; for what part of the step it is past one, 0 where it is not; and C as if there were none."""
         v_0 = velocities(p_k, b_k, moving.v, moving.body_qd)
@@ -153,13 +154,17 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
         C_0, G_0 = rows_at(x_0, begun, placed_k, data_k)
         C_in, G_in = rows_at(at, there, placed_k, data_k)
         _, G_1 = rows_at(x_1, poses, placed_k, data_k)
-        before, left = False, real(0.0)
+        motion = motions(p_k, of_p, moving.x_ref, moved, turns)
+        before, left, n = False, real(0.0), G_in[0][point]
         past, apart = C_in[0], product(G_in[0], v_0) * dt
-        if gap_1 < 0.0:
-            before = dot(G_in[0][0], G_1[0][0]) < CORNER
-        elif past > 0.0 and apart > 0.0:  # also where the corner is round
-            left = (1.0 + dot(G_0[0][0], G_in[0][0])) * past / apart
-        return before, left, C_0[0] + dot(G_0[0][0], x_1[0] - x_0[0])
+        start = C_0[0] + product(G_0[0], motion)
+        if past > 0.0 and apart > 0.0 and start < 0.0:  # also where the corner is round
+            left = (1.0 + dot(G_0[0][point], n)) * past / apart
+            if left >= 1.0 or past < 0.5 * left * left * -start:  # not, or it falls faster than the face goes back
+                left = 0.0 * left
+        if gap_1 < 0.0 and left == 0.0:
+            before = dot(n, G_1[0][point]) < CORNER
+        return before, left, start
 
     @func
     def one(k, contacts, moving, dt):
@@ -213,12 +218,12 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
         if static(cornered):
             if rests > 0.0:
                 before_it, left, start = at_corner(
-                    gap_1, x_1, x_0, poses, begun, p_k, b_k, moving, placed_k, data_k, dt
+                    gap_1, x_1, x_0, poses, begun, p_k, b_k, of_p, moved, turns, moving, placed_k, data_k, dt
                 )
                 if before_it:
                     hits, time = real(1.0), dt
-                elif 0.0 < left and left < 1.0 and start < 0.0:  # held up until there
-                    hits, target, rebound = real(1.0), left * start, left * start / dt
+                elif left > 0.0:  # held up until there
+                    hits, time, target, rebound = real(1.0), real(0.0), left * start, left * start / dt
         impacts.target[k], impacts.rebound[k] = target, rebound
         impacts.rests[k], impacts.before[k], impacts.after[k] = rests, before - contacts.slid[k], after
         impacts.hits[k], impacts.time[k], impacts.share[k] = hits, time, share_of_impact

@@ -48,7 +48,8 @@ def make_contact_start(c: Constraint, slots: Slots, real: Scalar, restitution: R
     @func
     def one(k, contacts, moving, dt):
         lam = real(0.0)
-        if contacts.pressed[k] > 0.0:
+        corner = contacts.impacts.hits[k] > 0.0 and contacts.impacts.share[k] == 0.0  # it pushes along a face behind it
+        if contacts.pressed[k] > 0.0 and not corner:
             (p_k, b_k, _, _, moved, turns, poses), x_p, since, placed_k, data_k = sides(k, contacts, moving)
             if gap(x_p, poses, placed_k, data_k) < STILL_NEAR:
                 masses, inertias = masses_at(p_k, b_k, poses, moving.w, moving.bodies)
