@@ -144,7 +144,7 @@ class FrictionStep:
         boxes = {contact_corner, contact_edges} & {batch.set.constraint for batch in self.batches}
         self._unforced = zeros(model.body_count if boxes else 0, vector(3, real), model.device)
         self.touching: dict[str, Touching] = {}
-        self.dry = DryJoints(model, self.bodies, self.batches)
+        self.dry = DryJoints(model, self.bodies, list(self.batches))
         rough = any(batch.set.surface for batch in self.batches)
         self._rubs = rough or model.contact is not None or bool(self.dry.batches)
         for batch in self.batches:
