@@ -129,8 +129,9 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
     rows_at, hit, slip = rows_of(c, slots, real), hit_of(c, slots, real), slip_of(slots)
     slip_rate, size = slip_rate_of(slots), n_particles + 2 * len(slots.bodies)
     motions, (_, _, product), predicted = motions_of(slots, real), row_functions(slots), predicted_of(slots)
-    cornered, there_at = c.frames == (0,), there_of(slots)
-    point = 0 if n_particles else 2 * [1 in own for own in slots.bodies].index(True) if cornered else 0
+    on_body = [g for g, own in enumerate(slots.bodies) if 1 in own]
+    cornered, there_at = c.frames == (0,) and n_particles + len(on_body) == 1, there_of(slots)
+    point = 2 * on_body[0] if cornered and on_body else 0  # of the rows, that which moves beside the frame
 
     @func
     def passing(start, rate, x_1, x_0, poses, begun, v_0, placed_k, data_k, resting, dt):
