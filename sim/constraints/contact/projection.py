@@ -90,7 +90,10 @@ def make_contact_projection(
             C, G, n, T, E, share, arms, back_p, back_b = touch
             alpha = contacts.compliance[k] / (dt * dt)
             M = response(G, masses, inertias)
-            dlam = max((impacts.target[k] - C - alpha * lam) / (product(G, M) + alpha), -lam)
+            least = -lam
+            if leaves:  # what others hold up from then on has been held up by it before
+                least = real(0.0)
+            dlam = max((impacts.target[k] - C - alpha * lam) / (product(G, M) + alpha), least)
             u = slip(n, share, arms, since, moved, turns) - impacts.before[k]
             for i in static(range(2)):  # what the normal push adds to it
                 u += (dlam * product(E[i], M)) * T[i]
