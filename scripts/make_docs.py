@@ -250,7 +250,9 @@ below show both, and tests of balls that hit off their centres, smooth or rough 
 rods, pendulums that meet a wall aslant, and Newton's cradle. What rests, slides or rolls on other contacts is pressed
 and rubbed by them as before the impact until that, and as after it from there on: particles, welded bodies and balls
 that come to a wall, a box that slides into something, and a block that rocks from edge to edge, have the derivatives
-of the motion too; where a face hits a wall all but at the end of a step, not yet (docs/limits.md).
+of the motion too; where a face hits a wall all but at the end of a step, not yet (docs/limits.md). Friction turns round
+within the step in which what slides comes to a stop and goes back, as on a slope or a spring, also that of joints; and
+particles and balls that leave a face over an edge are held up until they do.
 
 Not promised: that a gradient over many chaotic impacts is of use. It is right to the last digit, and foretells the loss
 for changes that no optimiser takes: the report says how much it grew, and up to which time it is of use; `simopt

@@ -157,6 +157,11 @@ class Constraint:
         """Is it part of a joint of bodies?"""
         return self.added_by.startswith("add_joint")
 
+    @property
+    def dry(self) -> bool:
+        """Are its rows those of dry friction, which stop what moves if they can?"""
+        return bool(self.limited) and not any(self.elastic)
+
     def factor(self, kind: str) -> Callable[[Factor], Factor]:
         """Decorator: how a material compliance becomes the compliance of one element on objects of this kind."""
 

@@ -5,6 +5,7 @@ See `sim.constraints.contact.sweep` for the kernels, `sim.model.collision` for t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sim.constraints.contact.sweep import (
@@ -73,13 +74,15 @@ class SelfContactStep:
             moving = [model.particle_inv_mass, reference, particle, self.multiplier, self.along, rounding]
             launch(sweep_kernels(kind, model.dtype, first).look, room, [*inputs, *moving], [switching])
 
-    def push(self, pairs: PairLists, reference: array, particle: array, first: bool) -> None:
-        """What a weighed sweep moves."""
+    def push(
+        self, pairs: PairLists, reference: array, speeds: Sequence[array], dt: float, particle: array, first: bool
+    ) -> None:
+        """What a weighed sweep moves; speeds: as the step began, and the one before it."""
         of, model, room = self.of, self.model, self.of.capacity
         _, gather = particle_kernels(model.dtype)
         for kind in (POINT_TRIANGLE, EDGE_EDGE):
             inputs = [kind * room, pairs.count, pairs.rows, pairs.limit, of.half_thickness, of.friction]
-            moving = [model.particle_inv_mass, self.total, reference, particle]
+            moving = [model.particle_inv_mass, self.total, reference, *speeds, dt, particle]
             outputs = [self.multiplier, self.along, self.correction]
             launch(sweep_kernels(kind, model.dtype, first).project, room, [*inputs, *moving], outputs)
         launch(gather, model.particle_count, [pairs.offset, pairs.slots, self.total, self.correction], [particle])

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sim.constraints.contact.boxes import contact_corner, contact_edges
-from sim.constraints.contact.choice import make_choice
+from sim.constraints.contact.choice import make_choice, make_unforced
 from sim.constraints.contact.forms import (
     Form,
     LanesInTurn,
@@ -38,15 +38,16 @@ from sim.constraints.contact.solids.rims import RIM_CONTACTS
 from sim.constraints.contact.surface import impact_kinds, impact_struct, surface_struct
 from sim.core.lang.types import matrix, vector
 from sim.core.runtime.arrays.array import array
-from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.arrays.creation import copy, zeros
 from sim.core.runtime.launch.kernel import Kernel
 from sim.core.runtime.launch.launch import launch
 from sim.model.constraint_set import ConstraintSet
-from sim.model.fields import Field
+from sim.model.fields import HISTORY_FIELDS, Field
 from sim.model.model import Model
 from sim.model.state import State
 from sim.solvers.batch import ConstraintBatch, Rows
 from sim.solvers.bodies import BodyStep
+from sim.solvers.joints import DryJoints
 from sim.solvers.near.crowded import crowded, make_room, make_split
 from sim.solvers.near.lanes import NearContacts, NearLanes
 from sim.solvers.near.passing import PassingCheck, PointPassingCheck
@@ -64,6 +65,8 @@ CHOSEN = {
 STACKED = 4
 """Sweeps over velocities for one over positions, where bodies touch bodies or particles, or have several contacts: the
 arms of two sides are shifted to one place (`meeting_of`), and each sweep leaves a part of the order of the step."""
+SPEEDS_BEFORE = tuple(field for field in HISTORY_FIELDS if field.name.endswith("_qd_before"))
+"""What `turning` compares velocities with."""
 AT_LEAST = 8
 """Sweeps over velocities of bodies with several contacts.  With two a box that fell on a face as it slid, e = .5, had
 three times the derivative of its height and spun; eight are 2 % off, for a tenth of the time of a step."""
@@ -138,7 +141,12 @@ class FrictionStep:
         self.crowded = self.near is not None or crowded(model, self.batches)
         self._added = self._make_added(isinstance(self.restitution, Rebounding))
         self._parts = make_room(model, self.moving, self.crowded)
+        boxes = {contact_corner, contact_edges} & {batch.set.constraint for batch in self.batches}
+        self._unforced = zeros(model.body_count if boxes else 0, vector(3, real), model.device)
         self.touching: dict[str, Touching] = {}
+        self.dry = DryJoints(model, self.bodies, list(self.batches))
+        rough = any(batch.set.surface for batch in self.batches)
+        self._rubs = rough or model.contact is not None or bool(self.dry.batches)
         for batch in self.batches:
             if not batch.set.surface:
                 continue
@@ -151,7 +159,8 @@ class FrictionStep:
             for name in CHOSEN.get(batch.set.constraint, ()):  # integers: without a gradient
                 chosen = batch.set.constraint.parameters[name].type(real)
                 setattr(batch.parameters, name, zeros(n, chosen, model.device))
-            along, late = (zeros(n, kind, model.device, grad) for kind in (vector(3, real), real))
+            along, turned = (zeros(n, vector(3, real), model.device, grad) for _ in range(2))
+            late = zeros(n, real, model.device, grad)
             still = zeros(n, vector(3, real), model.device, requires_grad=False)
             rows, layout = row_struct(real)(), RowLayout(batch.set.constraint, batch.set.slots)
             rows.vectors = zeros((n, layout.shape[0]), vector(3, real), model.device, grad)
@@ -166,6 +175,7 @@ class FrictionStep:
                 slid=still,
                 multiplier=batch.multiplier,
                 along=along,
+                turned=turned,
                 late=late,
                 rows=rows,
             )
@@ -185,7 +195,7 @@ class FrictionStep:
         """Arrays that every step writes before it reads them."""
         near = [] if self.near is None else self.near.scratch
         passing = [*self.passing.scratch, *self.points_passing.scratch]
-        return [*near, *passing, *self._parts, *self._added, self.moving.inertia] + [
+        return [*near, *passing, *self.dry.scratch, *self._parts, self._unforced, *self._added, self.moving.inertia] + [
             a
             for t in self.touching.values()
             for a in (
@@ -199,6 +209,7 @@ class FrictionStep:
                 t.impacts.share,
                 t.along,
                 t.late,
+                t.contacts.turned,
                 t.contacts.rows.vectors,
                 t.contacts.rows.numbers,
                 *t.chosen,
@@ -234,10 +245,17 @@ class FrictionStep:
         moving.momentum = bodies.momentum
         moving.v, moving.body_qd = before.particle_qd, before.body_qd
         moving.v_before, moving.body_qd_before = before.particle_qd, before.body_qd
+        if self._rubs:
+            moving.v_last, moving.body_qd_last = (before.history[field.name] for field in SPEEDS_BEFORE)
+            self.dry.find(before.body_qd, moving.body_qd_last, dt)
         if self.gains is not None:
             moving.gains, moving.body_gains = self.gains
         for values in self._added:
             values.zero_()
+        unforced = self._unforced
+        if unforced.size:
+            inputs = [before.body_qd, model.body_inv_mass, bodies.dx, dt]
+            launch(make_unforced(model.dtype), unforced.size, inputs, [unforced])
         for t in self.touching.values():
             made, lanes = t.batch.set, self._lanes(t)
             if lanes is not None:
@@ -267,6 +285,7 @@ class FrictionStep:
                     launch(choice, made.count, moved, [t.batch.parameters])
                 else:
                     choice = make_choice(made.constraint, made.slots, model.dtype, made.lane)
+                    moved[4] = unforced
                     launch(choice, threads, [*first, *reach, *moved], [t.batch.parameters])
             kernel = make_impact(made.constraint, made.slots, model.dtype, form, self.gains is not None)
             launch(kernel, threads, [*self._all(t), t.contacts, moving, dt])
@@ -346,6 +365,7 @@ class FrictionStep:
     def history(self) -> tuple[Field, ...]:
         """The normal forces that contacts end a step with."""
         near = () if self.near is None else self.near.history
+        near += SPEEDS_BEFORE if self._rubs else ()
         return near + tuple(field for t in self.remembered if not t.batch.set.lane for field in self._fields(t))
 
     @property
@@ -375,6 +395,9 @@ class FrictionStep:
         if self.near is not None:
             self.near.check()
         self.passing.check()
+        if self._rubs:
+            for field, now in zip(SPEEDS_BEFORE, (before.particle_qd, before.body_qd), strict=True):
+                copy(after.history[field.name], now)
         for t in self.remembered:
             made, lanes = t.batch.set, self._lanes(t)
             self._remember(t, after)

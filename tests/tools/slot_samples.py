@@ -222,8 +222,11 @@ class SlotSample:
             if c.unilateral:
                 step = np.maximum(step, -before)
             if c.limited:
-                most = self.host[c.limited][k] * DT**2
-                step = np.clip(step, -most - before, most - before)
+                most, given = self.host[c.limited][k] * DT**2, 0.0
+                if "turned" in c.parameters:
+                    given = most * self.host["turned"][k]
+                    most -= abs(given)
+                step = np.clip(step, given - most - before, given + most - before)
             self._move(out, k, (ps, bs), W @ (D.T @ step), D.T @ step)
             out["multiplier"][k] = (before + step).reshape(out["multiplier"][k].shape)
         return out

@@ -1,9 +1,12 @@
-"""Which faces, corners and edges of boxes and capsules meet in a step: chosen where it is predicted to end.
+"""Which faces, corners and edges of boxes and capsules meet in a step: chosen where it would end without forces.
 
 The face is the one that keeps two boxes apart best, and its opposite where it is parallel (separating axes: S.
 Gottschalk, M. C. Lin, D. Manocha, "OBBTree", SIGGRAPH 1996), not the one nearest to a corner: a corner on an edge of
-the other, as in a stack, is near two.  Edges cross along the common normal that keeps them apart best, if no face does
-so better by more than a tenth.  Parallel edges do not cross: their ends are corners.
+the other, as in a stack, is near two.  And not where forces would take a box: what slides over the seam of two others
+falls by less than it comes in a step, but a corner behind the seam by less than that would be nearer to the side.
+
+Edges cross along the common normal that keeps them apart best, if no face does so better by more than a tenth.
+Parallel edges do not cross: their ends are corners.
 """
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
@@ -20,7 +23,7 @@ from sim.core.lang.embedding import fields_at
 from sim.core.lang.frontend.builtins import abs, sqrt, static, tid, where
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.quaternion import imaginary, quat_to_matrix
-from sim.core.lang.library.vector import cross, dot, length
+from sim.core.lang.library.vector import cross, dot, length, spatial_top
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, quaternion, vector
 from sim.core.runtime.arrays.array import array, array2d
@@ -36,6 +39,23 @@ LOOKED = 1.0
 """Without lists of near pairs, what a step may push apart or together by so many sizes of both is looked at."""
 BESIDE = 0.2
 """How far the normal of a crossing may lean over an edge to the far side of its face, as the sine of the angle."""
+
+
+@memoize
+def make_unforced(real: Scalar) -> Kernel:
+    """How far bodies `tid()` come in a step without forces: what is held goes as it is moved, dx."""
+    vec3 = vector(3, real)
+
+    @kernel
+    def without_forces(
+        body_qd: array[vector(6, real)], inv_mass: array[real], dx: array[vec3], dt: real, out: array[vec3]
+    ):
+        i = tid()
+        out[i] = dx[i]
+        if inv_mass[i] > 0.0:
+            out[i] = dt * spatial_top(body_qd[i])
+
+    return without_forces
 
 
 @func

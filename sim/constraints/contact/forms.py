@@ -38,6 +38,7 @@ def contact_struct(c: Constraint, slots: Slots, real: Scalar) -> Struct:
     pulled:          and forces of friction (3,) [N]
     multiplier:      of the positions, normal; along: (3,) of friction; late: of the velocities, and until
                      then how far [m] a first guess is to lead, see `at_once`
+    turned:          (3,) friction, over its bound, of what comes to a stop within a step, until then: see `turning`
     cut, rubbed:     where an impact parts a step, see `parted`: normal multipliers (2,) before and after it, and that
                      of friction (3,) before it; lasting: (3,) what lasts after it, so far
     rows:            where they touch as a step ends, see `row_struct`
@@ -50,7 +51,7 @@ def contact_struct(c: Constraint, slots: Slots, real: Scalar) -> Struct:
         "impacts": impact_struct(real),
         "rows": row_struct(real),
     }
-    of_step = {"multiplier": real, "late": real, "along": vec3}
+    of_step = {"multiplier": real, "late": real, "along": vec3, "turned": vec3}
     of_step |= {"cut": vector(2, real), "rubbed": vec3, "lasting": vec3}
     kinds = {"compliance": real, "pressed": real, "slid": vec3, "pulled": vec3, **of_step}
     arrays = {"points": array_type(int32, 2), **{name: array_type(kind) for name, kind in kinds.items()}}
@@ -59,22 +60,24 @@ def contact_struct(c: Constraint, slots: Slots, real: Scalar) -> Struct:
 
 @memoize
 def moving_struct(real: Scalar) -> Struct:
-    """Of all that moves in a step: w, inverse masses of particles [1/kg]; x_ref, where they began [m]; `particle`, what
-    the step works on of them; v and body_qd, velocities before the step, or after it, v_before and body_qd_before those
-    before it; gains and body_gains, what forces add to these (`HeldVelocities`, where joints hold what is touched);
-    carried, lasting, parting, and those of bodies: see `parted`; struck and strikes, of bodies: see `at_once`;
-    added and body_added, what impacts have added to their energy [J]: see `energy`;
-    bodies: see `body_struct`, with their dx, turn, impulse and momentum; inertia: their inverse inertias in the world
-    as the step ends; and gravity (1,)."""
+    """Of all that moves in a step: w, inverse masses of particles [1/kg]; x_ref, where they began [m]; `particle`,
+    what the step works on of them; v and body_qd, velocities before the step, or after it, v_before and
+    body_qd_before those before it, v_last and body_qd_last those before the last step; gains and body_gains, what
+    forces add to these (`HeldVelocities`, where joints hold what is touched); carried, lasting, parting, and those
+    of bodies: see `parted`; struck and strikes, of bodies: see `at_once`; added and body_added, what impacts have
+    added to their energy [J]: see `energy`; bodies: see `body_struct`, with their dx, turn, impulse and momentum;
+    inertia: their inverse inertias in the world as the step ends; and gravity (1,)."""
     vec3 = vector(3, real)
     kinds = {
         "w": real,
         "x_ref": vec3,
         "v": vec3,
         "v_before": vec3,
+        "v_last": vec3,
         "particle": particle_layout(real).type(real),
         "body_qd": vector(6, real),
         "body_qd_before": vector(6, real),
+        "body_qd_last": vector(6, real),
         "gains": vec3,
         "body_gains": vector(6, real),
         "carried": vec3,
@@ -144,9 +147,11 @@ class SideBySide:
                 "x_ref",
                 "v",
                 "v_before",
+                "v_last",
                 "particle",
                 "body_qd",
                 "body_qd_before",
+                "body_qd_last",
                 "dx",
                 "turn",
                 "impulse",
@@ -164,7 +169,7 @@ class SideBySide:
                 "body_added",
             )
             bodies = (f"moving.bodies.{part}" for part in body_struct(real).fields)
-            own = ("multiplier", "late", "along", "lasting", "rows.vectors", "rows.numbers")
+            own = ("multiplier", "late", "along", "turned", "lasting", "rows.vectors", "rows.numbers")
             shared = (*(f"moving.{part}" for part in held), *(f"contacts.{part}" for part in own))
             all_of_them.exclusive = frozenset((*shared, *bodies))
         return all_of_them

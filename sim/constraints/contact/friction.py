@@ -20,10 +20,10 @@ The bound is mu times the whole normal impulse of a step, that of the positions 
 
 from sim.constraints.slots.linearization import row_functions
 from sim.constraints.slots.pattern import Slots
-from sim.core.lang.frontend.builtins import abs, max, sqrt, static
+from sim.core.lang.frontend.builtins import abs, log, max, min, sqrt, static
 from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.library.static import scalar_type
-from sim.core.lang.library.vector import dot, outer
+from sim.core.lang.library.vector import dot, length, outer
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, matrix, vector
 
@@ -31,6 +31,9 @@ NEWTON = 6
 """Iterations for s: exact after one where K is the same in all directions, and quadratic from one side elsewhere."""
 FAR = 1e-8
 """Friction of less than this part of what would hold points against the slip, as nearly as float32 tells."""
+
+STRAIGHT = 1e-12
+"""Slips beside the line that leads to a stop, over how far it is, which do not count."""
 
 TURNING = 2
 """Further steps for a normal force and its friction together, where the direction of slip turns with them."""
@@ -156,6 +159,55 @@ def along_both(T, u):
     return vector(2, scalar_type(u))(dot(T[0], u), dot(T[1], u))
 
 
+@func
+def turning(v, last, takes):
+    """Friction, over its bound, of what comes to a stop within a step, until then (2,): times the part of the step.
+
+    v, last: slip rates (2,) as this step and the last one began; takes: by how much friction, at its bound, changes the
+    one of what does not turn in a step.  What forces then take back is rubbed the other way for the rest of the step,
+    see `turned_friction`.  It stops, or is slowest, where a step like the last one would lead, at ahead / lost of the
+    step, having gone along a line of velocities:
+
+        v_0 = ahead e + beside   to   beside        e = lost / |lost|, beside across e
+
+    of which friction is against the mean direction, and takes no more across e than there is.  Where the stop is behind
+    the end of the step it counts less, from two steps on not at all; and where the last step took away less than twice
+    what friction can: then it would not be taken back.
+    """
+    found, loss = 0.0 * v, last - v
+    square, slower = dot(loss, loss), dot(loss, v)
+    if takes > 0.0 and 0.0 < slower and slower < 2.0 * square:
+        lost = sqrt(square)
+        if lost > takes:
+            weight = min(lost / takes - 1.0, 1.0 + 0.0 * lost)
+            ahead, e = slower / lost, loss / lost
+            part = ahead / lost
+            if part > 1.0:
+                weight *= 2.0 - part
+                part = 1.0 + 0.0 * part
+            beside, mean = v - ahead * e, e
+            least = sqrt(dot(beside, beside))
+            if least > STRAIGHT * ahead:
+                speed = sqrt(dot(v, v))
+                turns = log((ahead + speed) / least)
+                if turns * takes > lost:
+                    turns = lost / takes
+                mean = ((speed - least) * e + turns * beside) / ahead
+            found = -(weight * part) * mean
+    return found
+
+
+@func
+def turned_friction(K, b, most, turned):
+    """`coulomb` of a step of which a part is rubbed already, `turned` of `turning`: that much friction, and for the
+    rest what opposes the slip.  Friction that stops what slides takes away when that was: the velocity at the end of
+    the step is zero, and its derivative by anything before too, where sliding back it is to grow from then on."""
+    given, left = most * turned, most
+    if dot(turned, turned) > 0.0:
+        left *= 1.0 - length(turned)
+    return given + coulomb(K, b - K @ given, left)
+
+
 @memoize
 def mobility_of(slots: Slots, real: Scalar) -> Function:
     """`mobility(E, masses, inertias)` in a kernel: K = E W E^T (2, 2), how unit forces along two directions move the
@@ -172,15 +224,8 @@ def mobility_of(slots: Slots, real: Scalar) -> Function:
     return mobility
 
 
-@memoize
-def friction_of(slots: Slots, real: Scalar) -> Function:
-    """`friction(T, E, masses, inertias, multiplier, u, most)` in a kernel: the multiplier (2,) along the directions T
-    after friction, at most `most`, has worked against a slip u; multiplier (3,): that before, in the world."""
-    mobility = mobility_of(slots, real)
-
-    @func
-    def friction(T, E, masses, inertias, multiplier, u, most):
-        K = mobility(E, masses, inertias)
-        return coulomb(K, K @ along_both(T, multiplier) - along_both(T, u), most)
-
-    return friction
+@func
+def rubbed_against(K, T, multiplier, u, most, turned):
+    """The multiplier (2,) along the directions T after friction, at most `most`, has worked against a slip u;
+    multiplier (3,): that before, in the world."""
+    return turned_friction(K, K @ along_both(T, multiplier) - along_both(T, u), most, turned)

@@ -23,13 +23,13 @@ from sim.constraints.base import Constraint
 from sim.constraints.contact.boxes import chosen_of
 from sim.constraints.contact.forms import Form, sides_of
 from sim.constraints.contact.geometry import gap_of, slip_of, slip_rate_of
-from sim.constraints.contact.hitting import hit_of, hits_of
+from sim.constraints.contact.hitting import hit_of, hits_of, there_of
 from sim.constraints.contact.impulses.spinning import predicted_of
 from sim.constraints.slots.linearization import motions_of, row_functions, rows_of, velocities_of
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import sqrt, static
 from sim.core.lang.frontend.function import func
-from sim.core.lang.library.vector import length
+from sim.core.lang.library.vector import dot, length
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, vector
 from sim.core.runtime.launch.kernel import Kernel
@@ -42,6 +42,13 @@ LATER, LATEST = -1e30, 8.0
 knows the first alone.  What may rebound is let through, C >= LATER [m], and hits as it is found inside by the next
 step, as long ago as it is deep: impacts that follow each other do so at their own times, up to LATEST steps late.  What
 is pressed out at once gives nothing back: of five balls that met at e = 1 a quarter of the energy was left."""
+
+PASSES = 0.5
+"""What is in a shape at the end of a step without forces, over what it would be as it approaches: less is no impact,
+half of that not at all."""
+
+CORNER = 0.5
+"""Cosine of the angle between faces with a corner that something leaves at once."""
 
 FAR = 3.0
 """What is open, and would close after so many further steps like this one, is far: it has no impact in this one."""
@@ -122,6 +129,43 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
     rows_at, hit, slip = rows_of(c, slots, real), hit_of(c, slots, real), slip_of(slots)
     slip_rate, size = slip_rate_of(slots), n_particles + 2 * len(slots.bodies)
     motions, (_, _, product), predicted = motions_of(slots, real), row_functions(slots), predicted_of(slots)
+    on_body = [g for g, own in enumerate(slots.bodies) if 1 in own]
+    cornered, there_at = c.frames == (0,) and n_particles + len(on_body) == 1, there_of(slots)
+    point = 2 * on_body[0] if cornered and on_body else 0  # of the rows, that which moves beside the frame
+
+    @func
+    def passing(start, rate, x_1, x_0, poses, begun, v_0, placed_k, data_k, resting, dt):
+        """Whether what comes to a shape would not be in it at the end of a step without forces, but for how little
+        rests, 0 ... 1, though it is seen to approach it: it passes a corner, as at the seam of two boxes."""
+        found, straight = real(0.0), start + dt * rate
+        if straight < 0.0:
+            at, there = there_at(x_1, x_0, poses, begun, v_0, real(1.0), dt)
+            end, near = gap(at, there, placed_k, data_k), resting * dt
+            found = min(max(PASSES - end / straight, real(0.0)) / (0.5 * PASSES), real(1.0))
+            if end < -near:
+                found *= max(2.0 + end / near, real(0.0))
+        return found
+
+    @func
+    def at_corner(gap_1, x_1, x_0, poses, begun, p_k, b_k, of_p, moved, turns, moving, placed_k, data_k, dt):
+        """Of what rests on a face: is another face nearer at the end of the step, whether that is before a corner
+        without forces; for what part of the step it is past one, 0 where it is not; and C as if there were none."""
+        v_0 = velocities(p_k, b_k, moving.v, moving.body_qd)
+        at, there = there_at(x_1, x_0, poses, begun, v_0, real(1.0), dt)
+        C_0, G_0 = rows_at(x_0, begun, placed_k, data_k)
+        C_in, G_in = rows_at(at, there, placed_k, data_k)
+        _, G_1 = rows_at(x_1, poses, placed_k, data_k)
+        motion = motions(p_k, of_p, moving.x_ref, moved, turns)
+        before, left, n = False, real(0.0), G_in[0][point]
+        past, apart = C_in[0], product(G_in[0], v_0) * dt
+        start = C_0[0] + product(G_0[0], motion)
+        if past > 0.0 and apart > 0.0 and start < 0.0:  # also where the corner is round
+            left = (1.0 + dot(G_0[0][point], n)) * past / apart
+            if left >= 1.0 or past < 0.5 * left * left * -start:  # not, or it falls faster than the face goes back
+                left = 0.0 * left
+        if gap_1 < 0.0 and left == 0.0:
+            before = dot(n, G_1[0][point]) < CORNER
+        return before, left, start
 
     @func
     def one(k, contacts, moving, dt):
@@ -144,6 +188,11 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
             rests *= 1.0 - share_of_impact
             if gap_1 < 0.0:
                 hits, time = share_of_impact * hits_of(rate, (gap_1 - C_0[0]) / dt), s * dt
+                if static(cornered):
+                    passes = passing(C_0[0], rate, x_1, x_0, poses, begun, v_0, placed_k, data_k, resting, dt)
+                    if passes > 0.0:
+                        share_of_impact *= 1.0 - passes
+                        hits, time = hits + passes * (1.0 - hits), time + passes * (dt - time)
             C, G, n, _, _, share, arms, _, _ = hit(x_1, x_0, poses, begun, v_0, hits, time, placed_k, data_k)
             motion, v = motions(p_k, of_p, moving.x_ref, moved, turns), v_0
             if static(len(slots.bodies) > 0):
@@ -167,6 +216,15 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
             before = (share_of_impact * s) * slip(n, share, arms, since, moved, turns)
         if e > 0.0 and gap_1 >= 0.0 and rests == 0.0:
             target = real(LATER)
+        if static(cornered):
+            if rests > 0.0:
+                before_it, left, start = at_corner(
+                    gap_1, x_1, x_0, poses, begun, p_k, b_k, of_p, moved, turns, moving, placed_k, data_k, dt
+                )
+                if before_it:
+                    hits, time = real(1.0), dt
+                elif left > 0.0:  # held up until there
+                    hits, time, target, rebound = real(1.0), real(0.0), left * start, left * start / dt
         impacts.target[k], impacts.rebound[k] = target, rebound
         impacts.rests[k], impacts.before[k], impacts.after[k] = rests, before - contacts.slid[k], after
         impacts.hits[k], impacts.time[k], impacts.share[k] = hits, time, share_of_impact

@@ -6,8 +6,8 @@
 from sim.constraints.base import Constraint
 from sim.constraints.contact.boxes import chosen_of
 from sim.constraints.contact.forms import Form, sides_of
-from sim.constraints.contact.friction import along_both, friction_of
-from sim.constraints.contact.geometry import gap_of, slip_of
+from sim.constraints.contact.friction import along_both, mobility_of, rubbed_against, turning
+from sim.constraints.contact.geometry import gap_of, slip_of, slip_rate_of
 from sim.constraints.contact.hitting import hit_of, moved_together, two_sided
 from sim.constraints.contact.impulses.restitution import Restitution
 from sim.constraints.particles import particle_layout
@@ -70,8 +70,8 @@ def make_contact_projection(
     vec3 = vector(3, real)
     size = len(slots.particles) + 2 * len(slots.bodies)
     sides, masses_at, push = sides_of(slots, real), masses_of(slots), push_of(slots, real, restitution)
-    hit, slip, friction = hit_of(c, slots, real), slip_of(slots), friction_of(slots, real)
-    velocities, n_particles = velocities_of(slots), len(slots.particles)
+    hit, slip, slip_rate = hit_of(c, slots, real), slip_of(slots), slip_rate_of(slots)
+    velocities, mobility, n_particles = velocities_of(slots), mobility_of(slots, real), len(slots.particles)
     gap, (_, response, product) = gap_of(c, slots, real), row_functions(slots)
 
     @func
@@ -81,7 +81,8 @@ def make_contact_projection(
         lam, lam_t = real(0.0), vec3()
         if not first:
             lam, lam_t = contacts.multiplier[k], contacts.along[k]
-        if gap(x_p, poses, placed_k, data_k) < impacts.target[k] or lam > 0.0:
+        leaves = impacts.hits[k] > 0.0 and impacts.target[k] < 0.0  # see `impact`
+        if gap(x_p, poses, placed_k, data_k) < impacts.target[k] or lam > 0.0 or leaves:
             masses, inertias = masses_at(p_k, b_k, poses, moving.w, moving.bodies)
             x_0 = [moving.x_ref[p_k[p]] for p in static(range(n_particles))]
             v_0, t = velocities(p_k, b_k, moving.v_before, moving.body_qd_before), impacts.time[k]
@@ -89,12 +90,23 @@ def make_contact_projection(
             C, G, n, T, E, share, arms, back_p, back_b = touch
             alpha = contacts.compliance[k] / (dt * dt)
             M = response(G, masses, inertias)
-            dlam = max((impacts.target[k] - C - alpha * lam) / (product(G, M) + alpha), -lam)
+            least = -lam
+            if leaves:  # what others hold up from then on has been held up by it before
+                least = real(0.0)
+            dlam = max((impacts.target[k] - C - alpha * lam) / (product(G, M) + alpha), least)
             u = slip(n, share, arms, since, moved, turns) - impacts.before[k]
             for i in static(range(2)):  # what the normal push adds to it
                 u += (dlam * product(E[i], M)) * T[i]
             mu = 0.5 * (surface.friction[k] + surface.other_friction[k])
-            x = friction(T, E, masses, inertias, lam_t, u, mu * (lam + dlam))
+            K, most = mobility(E, masses, inertias), mu * (lam + dlam)
+            v_last = velocities(p_k, b_k, moving.v_last, moving.body_qd_last)
+            rates = [along_both(T, slip_rate(n, share, arms, v)) for v in (v_0, v_last)]
+            easy = sum([masses[n_particles + g] for g in static(range(len(slots.bodies)))]) + real(0.0)
+            for p in static(range(n_particles)):
+                easy += share[p] * share[p] * masses[p]
+            turned = impacts.rests[k] * turning(rates[0], rates[1], easy * most / dt)
+            x = rubbed_against(K, T, lam_t, u, most, turned)
+            contacts.turned[k] = turned[0] * T[0] + turned[1] * T[1]
             pushed = x - along_both(T, lam_t)
             force = [dlam * G[i] + pushed[0] * E[0][i] + pushed[1] * E[1][i] for i in static(range(size))]
             counts = impacts.rebound[k] > 0.0

@@ -18,7 +18,7 @@ from sim.constraints.slots.linearization import masses_of
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import max, min, static, tid
 from sim.core.lang.frontend.function import func
-from sim.core.lang.library.vector import dot
+from sim.core.lang.library.vector import dot, length
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, vector
 from sim.core.runtime.arrays.array import array
@@ -48,7 +48,8 @@ def make_contact_start(c: Constraint, slots: Slots, real: Scalar, restitution: R
     @func
     def one(k, contacts, moving, dt):
         lam = real(0.0)
-        if contacts.pressed[k] > 0.0:
+        corner = contacts.impacts.hits[k] > 0.0 and contacts.impacts.share[k] == 0.0  # it pushes along a face behind it
+        if contacts.pressed[k] > 0.0 and not corner:
             (p_k, b_k, _, _, moved, turns, poses), x_p, since, placed_k, data_k = sides(k, contacts, moving)
             if gap(x_p, poses, placed_k, data_k) < STILL_NEAR:
                 masses, inertias = masses_at(p_k, b_k, poses, moving.w, moving.bodies)
@@ -82,7 +83,11 @@ def make_slid(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel:
     def one(k, contacts, moving, dt):
         u, surface = vec3(), contacts.surface
         most = 0.5 * (surface.friction[k] + surface.other_friction[k]) * (contacts.multiplier[k] + contacts.late[k])
-        pulled = dot(contacts.along[k], contacts.along[k])
+        along = contacts.along[k]
+        if dot(contacts.turned[k], contacts.turned[k]) > 0.0:
+            along = along - most * contacts.turned[k]
+            most *= 1.0 - length(contacts.turned[k])
+        pulled = dot(along, along)
         if pulled < most * most:
             (_, _, _, _, moved, turns, poses), x_p, since, placed_k, data_k = sides(k, contacts, moving)
             _, _, n, _, _, share, arms = contact(x_p, poses, placed_k, data_k)

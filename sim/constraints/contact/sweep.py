@@ -25,6 +25,7 @@ Applications", 2014, section 6.1) with multipliers that add up over the sweeps o
 
 from dataclasses import dataclass
 
+from sim.constraints.contact.friction import turning
 from sim.constraints.contact.pairs import edge_edge, edges_cross, point_triangle, side_of_edge, side_of_triangle
 from sim.constraints.contact.switches import CLOSING, CONE, NEAR, near
 from sim.constraints.particles import particle_layout
@@ -100,6 +101,12 @@ def sweep_kernels(kind: int, real: Scalar, first: bool) -> SweepKernels:
         C = dot(n, b[0] * x[0] + b[1] * x[1] + b[2] * x[2] + b[3] * x[3]) - min(summed(half), limit)
         return C, n, b, inside or not edges
 
+    @func
+    def slip(n, b, p, v):
+        """The velocity between both sides, across the normal."""
+        rate = sum([b[j] * v[p[j]] for j in static(range(4))])
+        return rate - dot(n, rate) * n
+
     @kernel(name=f"weigh_pairs_{kind}_{first}")
     def weigh(
         begin: int,
@@ -141,6 +148,9 @@ def sweep_kernels(kind: int, real: Scalar, first: bool) -> SweepKernels:
         w: array[real],
         total: array[real],
         x_ref: array[vec3],
+        v: array[vec3],
+        v_last: array[vec3],
+        dt: real,
         particle: array[particle_type],
         multiplier: array[real],
         along: array[vec3],
@@ -172,9 +182,15 @@ def sweep_kernels(kind: int, real: Scalar, first: bool) -> SweepKernels:
                         held = lam_t - dot(n, lam_t) * n
                         free = held - softness * (u - dot(n, u) * n)
                         most = 0.5 * summed([friction[p[j]] for j in static(range(4))]) * (lam + dlam)
+                        easy = sum([weight[j] * b[j] for j in static(range(4))])
+                        given = turning(slip(n, b, p, v), slip(n, b, p, v_last), easy * most / dt)
+                        if dot(given, given) > 0.0:
+                            given, most = most * given, most * (1.0 - length(given))
+                        free -= given
                         square = dot(free, free)
                         if square > most * most:
                             free *= most / sqrt(square)
+                        free += given
                         force = dlam * n + (free - held)
                         moved = [weight[j] * force for j in static(range(4))]
                         lam, lam_t = lam + dlam, free

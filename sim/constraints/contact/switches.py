@@ -19,7 +19,7 @@ are compared with.
 
 from sim.constraints.base import Constraint
 from sim.constraints.contact.forms import contact_struct, moving_struct, sides_of
-from sim.constraints.contact.friction import along_both, friction_of, inverted, mobility_of
+from sim.constraints.contact.friction import along_both, inverted, mobility_of, rubbed_against
 from sim.constraints.contact.geometry import contact_of, gap_of, slip_of, slip_rate_of
 from sim.constraints.contact.hitting import hit_of, meeting_of, rate_at_impact, shifts_of, two_sided
 from sim.constraints.contact.impact import approach_of, rebound_of, resting_speed
@@ -41,7 +41,7 @@ from sim.constraints.slots.pattern import Slots
 from sim.core.lang.embedding import fields_at
 from sim.core.lang.frontend.builtins import abs, static, tid
 from sim.core.lang.frontend.function import Function, func
-from sim.core.lang.library.vector import length
+from sim.core.lang.library.vector import dot, length
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, quaternion, vector
 from sim.core.runtime.arrays.array import array, array2d
@@ -238,7 +238,7 @@ def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar, crowded: 
     between_there, along_there = rate_at_impact(slots, tuple(g for g, own in enumerate(slots.bodies) for _ in own))
     pair, shifts = two_sided(slots), shifts_of(slots)
     n_particles = len(slots.particles)
-    (_, response, product), friction = row_functions(slots), friction_of(slots, real)
+    (_, response, product), mobility = row_functions(slots), mobility_of(slots, real)
     held_back, (added, _) = held_back_of(slots, real), budget_of(slots)
 
     @kernel(name=f"look_at_velocities_{c.name}_{slots.kinds}")
@@ -277,7 +277,8 @@ def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar, crowded: 
                 u = slip
                 for i in static(range(2)):
                     u += (dlam * product(E[i], M)) * T[i]
-                x = friction(T, E, masses, inertias, pulled, u, mu * (pressed + dlam))
+                K, turned = mobility(E, masses, inertias), along_both(T, contacts.turned[k])
+                x = rubbed_against(K, T, pulled, u, mu * (pressed + dlam), turned)
                 gained, gravity = added(p_k, b_k, masses, moving), moving.gravity[0]
                 dlam, _, _, beyond = held_back(
                     dlam, x, pressed, pulled, away, own, gained, velocity, masses, inertias, gravity, G, T, E, dt
@@ -289,6 +290,9 @@ def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar, crowded: 
                 total -= contacts.cut[k][0]
                 if contacts.cut[k][0] > 0.0:
                     pulled = pulled - contacts.rubbed[k]
+            if dot(contacts.turned[k], contacts.turned[k]) > 0.0:
+                pulled = pulled - (mu * pressed) * contacts.turned[k]
+                mu *= 1.0 - length(contacts.turned[k])
             if abs(total) * own <= NEAR * travel[k] + rounding:
                 switching[k] = switching[k] | static(CLOSING)
             for i in static(range(2)):

@@ -69,8 +69,12 @@ def limit_distance(x, limit: float, sign: float):
     units={"friction": "N m"},
     added_by="add_joint_revolute",
 )
-def friction_angle(x, friction: float):
-    """Dry friction of a hinge: its torque stops the motion of a step, or is `friction` at most.  C [rad]."""
+def friction_angle(x, friction: float, turned: float):
+    """Dry friction of a hinge: its torque stops the motion of a step, or is `friction` at most.  C [rad].
+
+    turned: what has been of that already, over `friction`, where the hinge comes to a stop within the step and may go
+    back in the rest of it.  A step finds that.
+    """
     return angle_about_axis(x, 0.0)
 
 
@@ -82,6 +86,9 @@ def friction_angle(x, friction: float):
     units={"friction": "N"},
     added_by="add_joint_prismatic",
 )
-def friction_distance(x, friction: float):
-    """Dry friction of a slider: its force stops the motion of a step, or is `friction` at most.  C [m]."""
+def friction_distance(x, friction: float, turned: float):
+    """Dry friction of a slider: its force stops the motion of a step, or is `friction` at most.  C [m].
+
+    turned: as of `friction_angle`.
+    """
     return apart(x)[0]

@@ -256,12 +256,12 @@ def row_functions(slots: Slots) -> tuple[Function, Function, Function]:
 
 def active_rows(c: Constraint, damped: bool) -> tuple[int, ...]:
     """The rows of C that act, on slots: all that pull or slow down."""
-    return c.active(damped or c.driven or _holds(c))
+    return c.active(damped or c.driven or c.dry)
 
 
-def _holds(c: Constraint) -> bool:
-    """Are its rows those of dry friction, which stop what moves if they can?"""
-    return bool(c.limited) and not any(c.elastic)
+def turns(c: Constraint) -> bool:
+    """Do its rows of dry friction know when they turn round, see `turned` of `friction_angle`?"""
+    return c.dry and "turned" in c.parameters
 
 
 def pushes_from_start(c: Constraint, start_direction: bool) -> bool:
@@ -281,7 +281,7 @@ def linearization_of(c: Constraint, slots: Slots, real: Scalar, damped: bool, st
     G[i], D[i], ...: for the active row i; lam: the multiplier so far.
     """
     position = particle_layout(real).position
-    rows, elastic, active, holding = c.rows, c.elastic, active_rows(c, damped), _holds(c)
+    rows, elastic, active, holding = c.rows, c.elastic, active_rows(c, damped), c.dry
     slowing = damped or c.driven or holding
     resists, m = tuple(slowing and acts for acts in c.damped), len(active)
     slowed, driven, chosen = any(resists), c.driven, pushes_from_start(c, start_direction)

@@ -17,7 +17,13 @@ from sim.constraints.base import Constraint
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct, solve, value_type
 from sim.constraints.slots.bodies import body_struct, slot_struct
-from sim.constraints.slots.linearization import active_rows, linearization_of, pushes_from_start, row_functions
+from sim.constraints.slots.linearization import (
+    active_rows,
+    linearization_of,
+    pushes_from_start,
+    row_functions,
+    turns,
+)
 from sim.constraints.slots.pattern import Slots
 from sim.constraints.slots.rotations import exponential
 from sim.core.lang.constants import nan
@@ -80,6 +86,7 @@ def _change_of(c: Constraint, slots: Slots, real: Scalar, damped: bool, start_di
     linearization = linearization_of(c, slots, real, damped, start_direction)
     _, response, product = row_functions(slots)
     limit_at = tuple(c.parameters).index(c.limited) if c.limited else -1
+    turned_at = tuple(c.parameters).index("turned") if turns(c) else -1
 
     @func
     def change(k, points, placing, data, compliance, damping, w, x_ref, bodies, dt, particle, dx, turn, lam):
@@ -108,8 +115,11 @@ def _change_of(c: Constraint, slots: Slots, real: Scalar, damped: bool, start_di
                 if unilateral:
                     dlam[0] = max(dlam[0], -lam)
                 if limit_at >= 0:
-                    most = fields_at(data, k)[limit_at] * (dt * dt)
-                    dlam[0] = min(max(dlam[0], -most - lam), most - lam)
+                    most, given = fields_at(data, k)[limit_at] * (dt * dt), real(0.0)
+                    if turned_at >= 0:
+                        given = most * fields_at(data, k)[turned_at]
+                        most -= abs(given)
+                    dlam[0] = min(max(dlam[0], given - most - lam), given + most - lam)
             elif chosen:
                 if product(G[0], response(G[0], masses, inertias)) > 0.0:  # the start's direction pushes the wrong way
                     dlam[0] = nan

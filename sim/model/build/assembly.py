@@ -89,12 +89,13 @@ class ModelParts:
 
     @property
     def joined(self) -> set[tuple[int, int]]:
-        """Pairs of bodies of the first world with a joint between them, or that of a rod."""
+        """Pairs of bodies of the first world with a joint between them, or that of a rod; what is hinged to the world
+        collides with its shapes all the same."""
         ends = [(int(block.joint.parents[0]), int(block.joint.children[0])) for block in self.joints]
         for block in self.constraints:
             if block.constraint.added_by == "add_rod" and block.pattern.kinds == "ab":
                 ends += [(int(a), int(b)) for a, b in block.points]
-        return {(min(pair), max(pair)) for pair in ends}
+        return {(min(pair), max(pair)) for pair in ends if min(pair) >= 0}
 
     def with_held(self) -> ModelParts:
         """The same, with what constraints want to know of the points that are held."""

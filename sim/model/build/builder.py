@@ -572,7 +572,8 @@ class ModelBuilder(SelfContactBuilder):
             self._constraints.append(springs(self._label(None, "springs"), self._springs))
         self._finalized = True
         # what holds joints comes last in a sweep: drives and limits may not pull them apart
-        constraints = sorted(self._constraints, key=lambda block: block.constraint.from_start)
+        # dry friction answers what pulls: it comes behind drives and springs, which one sweep is to know
+        constraints = sorted(self._constraints, key=lambda block: (block.constraint.from_start, block.constraint.dry))
         parts = ModelParts(
             self.gravity, self.groups, self._points, constraints, self._shapes, self._attachments, self._loads,
             wind=self.wind, air_density=self.air_density, bodies=self._bodies,

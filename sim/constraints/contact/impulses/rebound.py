@@ -26,9 +26,9 @@ from sim.constraints.contact.parted import cut_of
 from sim.constraints.slots.bodies import body_struct, matrix_in_world
 from sim.constraints.slots.linearization import row_functions, velocities_of
 from sim.constraints.slots.pattern import Slots
-from sim.core.lang.frontend.builtins import static, tid
+from sim.core.lang.frontend.builtins import max, static, tid
 from sim.core.lang.frontend.function import func
-from sim.core.lang.library.vector import dot
+from sim.core.lang.library.vector import dot, length
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, matrix, quaternion, vector
 from sim.core.runtime.arrays.array import array
@@ -170,7 +170,10 @@ def make_rebound(
             away = rate_along(k, contacts.rows, n, hitting, between)
             if static(pair and not one_direction):
                 away += along_there(gradient(k, contacts.rows, n, share, arms), hitting, shifted)
-            least, rubbed, free = real(0.0), 0.0 * before, contacts.impacts.after[k]
+            least, turned, free = real(0.0), along_both(T, contacts.turned[k]), contacts.impacts.after[k]
+            rubbed = (mu * pressed) * turned
+            if dot(turned, turned) > 0.0:
+                mu *= 1.0 - length(turned)
             if static(crowded):
                 least = contacts.cut[k][0]
                 if least > 0.0:
@@ -181,6 +184,8 @@ def make_rebound(
                     free += more
                     rebound = max(rebound + rate_along(k, contacts.rows, n, lasting, more), real(0.0))
             wanted, slip = (rebound - away) * dt, dt * along_both(T, between - free)
+            if rebound < 0.0:  # what it leaves falls as far as that, and may be held up by others
+                wanted = max(wanted, real(0.0))
             if static(n_bodies > 0):
                 given, hit = rubbed - before, contacts.impacts.share[k]
                 R, b = wanted - hit * dot(coupled, given), -(K @ given) - slip

@@ -263,7 +263,7 @@ def add_free_axis(block: JointBlock, axis: FreeAxis, angular: bool) -> None:
     bounded = {"bounded": float(any(x is not None for x in axis.limits))} if angular else {}
     if axis.friction is not None:
         # it only resists motion: as much as `friction` lets it, whatever the damping
-        block.add(f"friction_{kind}", {"friction": axis.friction}, {"damping": 1.0})
+        block.add(f"friction_{kind}", {"friction": axis.friction}, {"damping": 1.0, "turned": 0.0})
     if axis.driven:
         block.targets.update({name: np.array([getattr(axis, name)]) for name in ("target_pos", "target_vel")})
         values = {"target_ke": axis.target_ke or 0.0, "target_kd": axis.target_kd or 0.0}
