@@ -186,8 +186,9 @@ def make_choice(c: Constraint, slots: Slots, real: Scalar, lane: int = 0) -> Ker
             data.face[k] = face
 
     @func
-    def edges_between(k, seen, axes, least, half, other_half, around, data):
-        """Of row k: the edges that keep two solids apart best, if more than `least`."""
+    def edges_between(k, seen, axes, normal, least, half, other_half, around, data):
+        """Of row k: the edges that keep two solids apart best, if more than `least`.  Where they cross along the normal
+        of a face, and one of them ends, its corner is on that face: not twice, as if it were hit twice as hard."""
         found, other = vec3(), vec3()
         unit = [vec3(1.0, 0.0, 0.0), vec3(0.0, 1.0, 0.0), vec3(0.0, 0.0, 1.0)]
         for i in static(range(3)):
@@ -211,8 +212,10 @@ def make_choice(c: Constraint, slots: Slots, real: Scalar, lane: int = 0) -> Ker
                         along_a, along_b = dot(unit[i], between), dot(axes[j], between)
                         s = (along_a - tilt * along_b) / (1.0 - tilt * tilt)
                         t = (tilt * along_a - along_b) / (1.0 - tilt * tilt)
-                        gap = dot(n, between) - around
-                        if could and met and abs(s) < half[i] and abs(t) < other_half[j] and gap >= least:
+                        gap, ends, other_ends = dot(n, between) - around, half[i], other_half[j]
+                        if around == 0.0 and abs(dot(n, normal)) > FACING:
+                            ends, other_ends = ends - RIM * length(other_half), other_ends - RIM * length(half)
+                        if could and met and abs(s) < ends and abs(t) < other_ends and gap >= least:
                             least, found, other = gap, e, f
         return least, found, other
 
@@ -231,9 +234,9 @@ def make_choice(c: Constraint, slots: Slots, real: Scalar, lane: int = 0) -> Ker
         found, other = vec3(), vec3()
         if length(seen.p) < way + (1.0 + LOOKED) * (length(half) + length(other_half)) + around:
             axes = axes_of(seen)
-            best, _ = most_apart(seen, axes, half, other_half)
+            best, normal = most_apart(seen, axes, half, other_half)
             least = least_apart(best - around, half, other_half)
-            _, found, other = edges_between(k, seen, axes, least, half, other_half, around, data)
+            _, found, other = edges_between(k, seen, axes, normal, least, half, other_half, around, data)
         data.edge[k], data.other_edge[k] = found, other
 
     @func
@@ -242,12 +245,12 @@ def make_choice(c: Constraint, slots: Slots, real: Scalar, lane: int = 0) -> Ker
         seen, _ = seen_by(first, points, placing, bodies, particle, dx, turn)
         half, other_half = data.half[first], data.other_half[first]
         around, axes = data.thickness[first] + data.other_thickness[first], axes_of(seen)
-        best, _ = most_apart(seen, axes, half, other_half)
+        best, normal = most_apart(seen, axes, half, other_half)
         least = least_apart(best - around, half, other_half)
         for k in range(first, last):
             found, other = vec3(), vec3()
             if best - around < reach:
-                gap, found, other = edges_between(k, seen, axes, least, half, other_half, around, data)
+                gap, found, other = edges_between(k, seen, axes, normal, least, half, other_half, around, data)
                 if gap > reach:
                     found, other = vec3(), vec3()
             data.edge[k], data.other_edge[k] = found, other

@@ -28,13 +28,16 @@ def boxed(
 
 
 def add_wall(made: sim.ModelBuilder, kind: str, mu: float, e: float) -> None:
-    """A plane at x = 0, or a ball at half the height of a box on the floor."""
+    """A plane at x = 0, or a ball at half the height of a box on the floor, or a box as high as that one."""
     cfg = Config(mass=1.0, mu=mu, restitution=e)
     if kind == "plane":
         made.add_ground_plane(0.0, normal=(-1, 0, 0), cfg=cfg, label="wall")
         return
     body = made.add_body(sim.transformd((0.1, HALF[1], 0), IDENTITY), held=True, label="w")
-    made.add_shape_sphere(body, None, 0.1, cfg=cfg, label="wall")
+    if kind == "box":
+        made.add_shape_box(body, None, 0.1, HALF[1], 0.25, cfg=cfg, label="wall")
+    else:
+        made.add_shape_sphere(body, None, 0.1, cfg=cfg, label="wall")
 
 
 @pytest.mark.parametrize("mu", [0.0, 0.4])
@@ -72,9 +75,16 @@ def test_an_elastic_box_falls_on_a_face_as_it_slides() -> None:
     assert by["b.position"][0, 1] == pytest.approx(wanted, rel=4e-2)
 
 
-@pytest.mark.parametrize(("kind", "iterations", "phase"), [("ball", 1, 0.1), ("plane", 4, 0.7)])
+SLIDES_INTO = [("ball", 1, 0.1), ("plane", 4, 0.7), ("box", 1, 0.0625), ("box", 4, 0.0625), ("box", 4, 0.6875)]
+
+
+@pytest.mark.parametrize(("kind", "iterations", "phase"), SLIDES_INTO)
 def test_a_box_slides_into_something(kind: str, iterations: int, phase: float) -> None:
-    """With a rough wall: it grips what falls in the step before the impact, and does not, as the floor holds it."""
+    """With a rough wall: it grips what falls in the step before the impact, and does not, as the floor holds it.
+
+    Of two boxes as high as each other corners are on faces where edges cross, too: hit twice there, as rounding had it,
+    derivatives were more than 20 % off in a quarter to two thirds of the phases, -.2 to 4.8 of 1.28.
+    """
     rate, steps, mu, e, v = 240, 84, 0.3, 0.45, 2.0
     came = -0.403 - phase * 1.28 / rate
 
