@@ -186,9 +186,9 @@ def make_choice(c: Constraint, slots: Slots, real: Scalar, lane: int = 0) -> Ker
             data.face[k] = face
 
     @func
-    def edges_between(k, seen, axes, normal, least, half, other_half, around, data):
+    def edges_between(k, seen, way, axes, normal, least, half, other_half, around, data):
         """Of row k: the edges that keep two solids apart best, if more than `least`.  Where they cross along the normal
-        of a face, and one of them ends, its corner is on that face: not twice, as if it were hit twice as hard."""
+        of a face, and one of them ends, its corner is on that face: what comes to it is not hit there twice as hard."""
         found, other = vec3(), vec3()
         unit = [vec3(1.0, 0.0, 0.0), vec3(0.0, 1.0, 0.0), vec3(0.0, 0.0, 1.0)]
         for i in static(range(3)):
@@ -213,7 +213,7 @@ def make_choice(c: Constraint, slots: Slots, real: Scalar, lane: int = 0) -> Ker
                         s = (along_a - tilt * along_b) / (1.0 - tilt * tilt)
                         t = (tilt * along_a - along_b) / (1.0 - tilt * tilt)
                         gap, ends, other_ends = dot(n, between) - around, half[i], other_half[j]
-                        if around == 0.0 and abs(dot(n, normal)) > FACING:
+                        if around == 0.0 and way > RIM * length(half + other_half) and abs(dot(n, normal)) > FACING:
                             ends, other_ends = ends - RIM * length(other_half), other_ends - RIM * length(half)
                         if could and met and abs(s) < ends and abs(t) < other_ends and gap >= least:
                             least, found, other = gap, e, f
@@ -236,13 +236,13 @@ def make_choice(c: Constraint, slots: Slots, real: Scalar, lane: int = 0) -> Ker
             axes = axes_of(seen)
             best, normal = most_apart(seen, axes, half, other_half)
             least = least_apart(best - around, half, other_half)
-            _, found, other = edges_between(k, seen, axes, normal, least, half, other_half, around, data)
+            _, found, other = edges_between(k, seen, way, axes, normal, least, half, other_half, around, data)
         data.edge[k], data.other_edge[k] = found, other
 
     @func
     def edges_of_lane(first, last, reach, points, placing, bodies, particle, dx, turn, data):
         """The same of all crossings of two solids, if they come as near as `reach` [m]."""
-        seen, _ = seen_by(first, points, placing, bodies, particle, dx, turn)
+        seen, way = seen_by(first, points, placing, bodies, particle, dx, turn)
         half, other_half = data.half[first], data.other_half[first]
         around, axes = data.thickness[first] + data.other_thickness[first], axes_of(seen)
         best, normal = most_apart(seen, axes, half, other_half)
@@ -250,7 +250,7 @@ def make_choice(c: Constraint, slots: Slots, real: Scalar, lane: int = 0) -> Ker
         for k in range(first, last):
             found, other = vec3(), vec3()
             if best - around < reach:
-                gap, found, other = edges_between(k, seen, axes, normal, least, half, other_half, around, data)
+                gap, found, other = edges_between(k, seen, way, axes, normal, least, half, other_half, around, data)
                 if gap > reach:
                     found, other = vec3(), vec3()
             data.edge[k], data.other_edge[k] = found, other
