@@ -191,12 +191,12 @@ HISTORY_FIELDS: tuple[Field, ...] = (
     Field("particle_qd_last", ("particles",), "vec3", "m/s", "bdf2: velocities one step before"),
     Field("particle_qd_known", ("particles",), "vec3", "m/s", "bdf2: the velocities that the history belongs to", True),
     Field("particle_dt", ("particles",), "real", "s", "bdf2: the last step; 0 where the history begins", True),
-    Field("particle_qd_before", ("particles",), "vec3", "m/s", "with friction: velocities one step before"),
-    Field("body_qd_before", ("bodies",), "spatial", "m/s, rad/s", "the same of bodies"),
     Field("body_q_low", ("bodies",), "vec3", "m",
           "float32: what the places of bodies have no room for; the place is the sum", True),
+    Field("particle_qd_before", ("particles",), "vec3", "m/s", "with friction: velocities one step before"),
+    Field("body_qd_before", ("bodies",), "spatial", "m/s, rad/s", "the same of bodies"),
 )  # fmt: skip
-"""What integrators carry from step to step in `State.history`."""
+"""What integrators and friction carry from step to step in `State.history`."""
 
 
 def allocate(

@@ -29,7 +29,7 @@ from sim.model.model import Model
 from sim.model.state import State
 from sim.solvers.step_kernels import mark_touched, step_kernels
 
-LOW, *STEP_BEFORE, _, _, BODY_LOW = HISTORY_FIELDS
+LOW, *STEP_BEFORE, BODY_LOW, QD_BEFORE, BODY_QD_BEFORE = HISTORY_FIELDS
 
 SLOW = 1e-3
 """h omega below which the leading term of BDF2's damping is exact to 1e-6."""

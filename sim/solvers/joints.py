@@ -281,6 +281,7 @@ class DryJoints:
 
     def __post_init__(self) -> None:
         self.batches = [b for b in self.batches if turns(b.set.constraint)]
+        # without the array that `find` writes: a launch does not read what it writes
         self._given = [copy(batch.parameters) for batch in self.batches]
         for batch in self.batches:
             batch.parameters.turned = zeros(

@@ -42,11 +42,12 @@ from sim.core.runtime.arrays.creation import copy, zeros
 from sim.core.runtime.launch.kernel import Kernel
 from sim.core.runtime.launch.launch import launch
 from sim.model.constraint_set import ConstraintSet
-from sim.model.fields import HISTORY_FIELDS, Field
+from sim.model.fields import Field
 from sim.model.model import Model
 from sim.model.state import State
 from sim.solvers.batch import ConstraintBatch, Rows
 from sim.solvers.bodies import BodyStep
+from sim.solvers.integrators import BODY_QD_BEFORE, QD_BEFORE
 from sim.solvers.joints import DryJoints
 from sim.solvers.near.crowded import crowded, make_room, make_split
 from sim.solvers.near.lanes import NearContacts, NearLanes
@@ -65,8 +66,6 @@ CHOSEN = {
 STACKED = 4
 """Sweeps over velocities for one over positions, where bodies touch bodies or particles, or have several contacts: the
 arms of two sides are shifted to one place (`meeting_of`), and each sweep leaves a part of the order of the step."""
-SPEEDS_BEFORE = tuple(field for field in HISTORY_FIELDS if field.name.endswith("_qd_before"))
-"""What `turning` compares velocities with."""
 AT_LEAST = 8
 """Sweeps over velocities of bodies with several contacts.  With two a box that fell on a face as it slid, e = .5, had
 three times the derivative of its height and spun; eight are 2 % off, for a tenth of the time of a step."""
@@ -246,7 +245,7 @@ class FrictionStep:
         moving.v, moving.body_qd = before.particle_qd, before.body_qd
         moving.v_before, moving.body_qd_before = before.particle_qd, before.body_qd
         if self._rubs:
-            moving.v_last, moving.body_qd_last = (before.history[field.name] for field in SPEEDS_BEFORE)
+            moving.v_last, moving.body_qd_last = before.history[QD_BEFORE.name], before.history[BODY_QD_BEFORE.name]
             self.dry.find(before.body_qd, moving.body_qd_last, dt)
         if self.gains is not None:
             moving.gains, moving.body_gains = self.gains
@@ -285,7 +284,7 @@ class FrictionStep:
                     launch(choice, made.count, moved, [t.batch.parameters])
                 else:
                     choice = make_choice(made.constraint, made.slots, model.dtype, made.lane)
-                    moved[4] = unforced
+                    moved = [made.points, t.batch.placing, bodies.start, particle, unforced, bodies.turn]
                     launch(choice, threads, [*first, *reach, *moved], [t.batch.parameters])
             kernel = make_impact(made.constraint, made.slots, model.dtype, form, self.gains is not None)
             launch(kernel, threads, [*self._all(t), t.contacts, moving, dt])
@@ -365,7 +364,7 @@ class FrictionStep:
     def history(self) -> tuple[Field, ...]:
         """The normal forces that contacts end a step with."""
         near = () if self.near is None else self.near.history
-        near += SPEEDS_BEFORE if self._rubs else ()
+        near += (QD_BEFORE, BODY_QD_BEFORE) if self._rubs else ()
         return near + tuple(field for t in self.remembered if not t.batch.set.lane for field in self._fields(t))
 
     @property
@@ -396,8 +395,8 @@ class FrictionStep:
             self.near.check()
         self.passing.check()
         if self._rubs:
-            for field, now in zip(SPEEDS_BEFORE, (before.particle_qd, before.body_qd), strict=True):
-                copy(after.history[field.name], now)
+            copy(after.history[QD_BEFORE.name], before.particle_qd)
+            copy(after.history[BODY_QD_BEFORE.name], before.body_qd)
         for t in self.remembered:
             made, lanes = t.batch.set, self._lanes(t)
             self._remember(t, after)

@@ -32,12 +32,12 @@ from sim.solvers.base import Solver, SolverError, Substep
 from sim.solvers.batch import ConstraintBatch, Rows, swept
 from sim.solvers.bodies import MassSplitting
 from sim.solvers.direct.system import direct_rows, direct_systems
-from sim.solvers.integrators import INTEGRATORS, Integrator
+from sim.solvers.integrators import INTEGRATORS, QD_BEFORE, Integrator
 from sim.solvers.mechanisms.held import HeldVelocities, rigid_batches
 from sim.solvers.mechanisms.rank import refuse_dependent
 from sim.solvers.mechanisms.rigid_particles import make_bodies
 from sim.solvers.self_contact import SelfContactStep
-from sim.solvers.touching import SPEEDS_BEFORE, FrictionStep
+from sim.solvers.touching import FrictionStep
 
 WIDE = 32
 """Constraints on bodies of one colour from which on their kernel is compiled to wide loads and stores as well: fewer of
@@ -299,7 +299,7 @@ class SolverXPBD(Solver, key="xpbd"):
                 if self.surfaces is not None and s.pairs is not None:
                     self.surfaces.weigh(s.pairs, s.reference, s.particle, iteration == 0)
                     s.ahead(s, None, None, iteration, False)
-                    speeds = [s.before.particle_qd, s.before.history[SPEEDS_BEFORE[0].name]]
+                    speeds = [s.before.particle_qd, s.before.history[QD_BEFORE.name]]
                     self.surfaces.push(s.pairs, s.reference, speeds, s.dt, s.particle, iteration == 0)
                     s.watch(s.particle, None, None)
             else:

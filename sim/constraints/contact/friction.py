@@ -198,14 +198,21 @@ def turning(v, last, takes):
 
 
 @func
+def unturned(turned):
+    """The part of friction's bound that is left, where `turned` of it has been given already."""
+    left = 1.0 + 0.0 * turned[0]
+    if dot(turned, turned) > 0.0:
+        left = 1.0 - length(turned)
+    return left
+
+
+@func
 def turned_friction(K, b, most, turned):
     """`coulomb` of a step of which a part is rubbed already, `turned` of `turning`: that much friction, and for the
     rest what opposes the slip.  Friction that stops what slides takes away when that was: the velocity at the end of
     the step is zero, and its derivative by anything before too, where sliding back it is to grow from then on."""
-    given, left = most * turned, most
-    if dot(turned, turned) > 0.0:
-        left *= 1.0 - length(turned)
-    return given + coulomb(K, b - K @ given, left)
+    given = most * turned
+    return given + coulomb(K, b - K @ given, most * unturned(turned))
 
 
 @memoize

@@ -11,6 +11,7 @@ Friction begins anew in each step: from where it ended, stacks sway.
 
 from sim.constraints.base import Constraint
 from sim.constraints.contact.forms import Form, every, sides_of
+from sim.constraints.contact.friction import unturned
 from sim.constraints.contact.geometry import contact_of, gap_of, slip_of
 from sim.constraints.contact.impulses.restitution import Restitution
 from sim.constraints.contact.projection import push_of
@@ -18,7 +19,7 @@ from sim.constraints.slots.linearization import masses_of
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import max, min, static, tid
 from sim.core.lang.frontend.function import func
-from sim.core.lang.library.vector import dot, length
+from sim.core.lang.library.vector import dot
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, vector
 from sim.core.runtime.arrays.array import array
@@ -83,10 +84,8 @@ def make_slid(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel:
     def one(k, contacts, moving, dt):
         u, surface = vec3(), contacts.surface
         most = 0.5 * (surface.friction[k] + surface.other_friction[k]) * (contacts.multiplier[k] + contacts.late[k])
-        along = contacts.along[k]
-        if dot(contacts.turned[k], contacts.turned[k]) > 0.0:
-            along = along - most * contacts.turned[k]
-            most *= 1.0 - length(contacts.turned[k])
+        along = contacts.along[k] - most * contacts.turned[k]
+        most *= unturned(contacts.turned[k])
         pulled = dot(along, along)
         if pulled < most * most:
             (_, _, _, _, moved, turns, poses), x_p, since, placed_k, data_k = sides(k, contacts, moving)

@@ -25,7 +25,7 @@ Applications", 2014, section 6.1) with multipliers that add up over the sweeps o
 
 from dataclasses import dataclass
 
-from sim.constraints.contact.friction import turning
+from sim.constraints.contact.friction import turning, unturned
 from sim.constraints.contact.pairs import edge_edge, edges_cross, point_triangle, side_of_edge, side_of_triangle
 from sim.constraints.contact.switches import CLOSING, CONE, NEAR, near
 from sim.constraints.particles import particle_layout
@@ -184,8 +184,7 @@ def sweep_kernels(kind: int, real: Scalar, first: bool) -> SweepKernels:
                         most = 0.5 * summed([friction[p[j]] for j in static(range(4))]) * (lam + dlam)
                         easy = sum([weight[j] * b[j] for j in static(range(4))])
                         given = turning(slip(n, b, p, v), slip(n, b, p, v_last), easy * most / dt)
-                        if dot(given, given) > 0.0:
-                            given, most = most * given, most * (1.0 - length(given))
+                        given, most = most * given, most * unturned(given)
                         free -= given
                         square = dot(free, free)
                         if square > most * most:

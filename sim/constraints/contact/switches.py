@@ -19,7 +19,7 @@ are compared with.
 
 from sim.constraints.base import Constraint
 from sim.constraints.contact.forms import contact_struct, moving_struct, sides_of
-from sim.constraints.contact.friction import along_both, inverted, mobility_of, rubbed_against
+from sim.constraints.contact.friction import along_both, inverted, mobility_of, rubbed_against, unturned
 from sim.constraints.contact.geometry import contact_of, gap_of, slip_of, slip_rate_of
 from sim.constraints.contact.hitting import hit_of, meeting_of, rate_at_impact, shifts_of, two_sided
 from sim.constraints.contact.impact import approach_of, rebound_of, resting_speed
@@ -41,7 +41,7 @@ from sim.constraints.slots.pattern import Slots
 from sim.core.lang.embedding import fields_at
 from sim.core.lang.frontend.builtins import abs, static, tid
 from sim.core.lang.frontend.function import Function, func
-from sim.core.lang.library.vector import dot, length
+from sim.core.lang.library.vector import length
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, quaternion, vector
 from sim.core.runtime.arrays.array import array, array2d
@@ -290,9 +290,8 @@ def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar, crowded: 
                 total -= contacts.cut[k][0]
                 if contacts.cut[k][0] > 0.0:
                     pulled = pulled - contacts.rubbed[k]
-            if dot(contacts.turned[k], contacts.turned[k]) > 0.0:
-                pulled = pulled - (mu * pressed) * contacts.turned[k]
-                mu *= 1.0 - length(contacts.turned[k])
+            pulled = pulled - (mu * pressed) * contacts.turned[k]
+            mu *= unturned(contacts.turned[k])
             if abs(total) * own <= NEAR * travel[k] + rounding:
                 switching[k] = switching[k] | static(CLOSING)
             for i in static(range(2)):

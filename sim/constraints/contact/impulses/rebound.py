@@ -8,7 +8,7 @@ All positions are final then: where contacts touch is found once (`make_meeting`
 
 from sim.constraints.base import Constraint
 from sim.constraints.contact.forms import Form, every, sides_of
-from sim.constraints.contact.friction import along_both, coulomb, pressed_and_rubbed
+from sim.constraints.contact.friction import along_both, coulomb, pressed_and_rubbed, unturned
 from sim.constraints.contact.geometry import across
 from sim.constraints.contact.hitting import meeting_of, rate_at_impact, shifts_of, two_sided
 from sim.constraints.contact.impulses.restitution import Restitution
@@ -28,7 +28,7 @@ from sim.constraints.slots.linearization import row_functions, velocities_of
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import max, static, tid
 from sim.core.lang.frontend.function import func
-from sim.core.lang.library.vector import dot, length
+from sim.core.lang.library.vector import dot
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, matrix, quaternion, vector
 from sim.core.runtime.arrays.array import array
@@ -172,8 +172,7 @@ def make_rebound(
                 away += along_there(gradient(k, contacts.rows, n, share, arms), hitting, shifted)
             least, turned, free = real(0.0), along_both(T, contacts.turned[k]), contacts.impacts.after[k]
             rubbed = (mu * pressed) * turned
-            if dot(turned, turned) > 0.0:
-                mu *= 1.0 - length(turned)
+            mu *= unturned(turned)
             if static(crowded):
                 least = contacts.cut[k][0]
                 if least > 0.0:
