@@ -29,7 +29,7 @@ def main() -> None:
     finer = {"time.substeps": 4 * scene.get("time.substeps"), "optimize.horizon": ["all"]}
     finer["solver.xpbd.iterations"] = 4 * scene.get("solver.xpbd.iterations")
     scene = sim.load_scene(SCENES / "cloth.yaml", overrides={**truth, **finer})
-    problem = scene.without("experiments", "parameters", "loss", "expect").build(dtype=sim.float64)
+    problem = scene.without("experiments", "parameters", "loss", "expect", "optimize").build(dtype=sim.float64)
     simulation = problem.simulate()["main"]
     seen = simulation.positions[:, problem.markers["fabric"].points]
     noise = options.noise * np.random.default_rng(options.seed).normal(size=seen.shape)

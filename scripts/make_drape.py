@@ -20,7 +20,7 @@ NOISE = 2e-3
 
 def main() -> None:
     scene = sim.load_scene(SCENES / "drape.yaml", overrides=TRUTH)
-    problem = scene.without("experiments", "parameters", "loss", "expect").build(dtype=sim.float64)
+    problem = scene.without("experiments", "parameters", "loss", "expect", "optimize").build(dtype=sim.float64)
     simulation = problem.simulate()["main"]
     seen = simulation.positions[:, problem.markers["fabric"].points]
     noise = NOISE * np.random.default_rng(3).normal(size=seen.shape)
