@@ -13,6 +13,8 @@ from sim.geometry import (
     farthest_points,
     load_mesh,
     mesh_topology,
+    quaternion_about,
+    rotated,
 )
 from sim.geometry import coloring as colouring
 
@@ -154,6 +156,17 @@ def test_farthest_points_ties_repeats_and_errors():
     for count in (0, 5):
         with pytest.raises(GeometryError, match="4 candidates"):
             farthest_points(square, count)
+
+
+def test_farthest_points_of_a_turned_grid_are_those_of_the_grid():
+    """Its distances are equal but for rounding, which differs from one machine's product of matrices to another's."""
+    rng = np.random.default_rng(fresh_seed())
+    flat = cloth_grid(12, 10, 0.36, 0.3).positions
+    turn = quaternion_about(rng.normal(size=3), rng.uniform(0, 6))
+    chosen = farthest_points(flat, 40)
+    for _ in range(5):
+        turned = rotated(turn, flat) * (1.0 + 1e-15 * rng.normal(size=flat.shape)) + rng.normal(size=3)
+        assert np.array_equal(farthest_points(turned, 40), chosen)
 
 
 # ---- choices
