@@ -23,7 +23,13 @@ from sim.constraints.contact.forms import (
 )
 from sim.constraints.contact.hitting import two_sided
 from sim.constraints.contact.impact import make_impact
-from sim.constraints.contact.impulses.at_once import make_hit_at_once, make_pushed_at_once
+from sim.constraints.contact.impulses.at_once import (
+    make_answer,
+    make_hit_at_once,
+    make_pushed_at_once,
+    make_struck,
+    make_unstruck,
+)
 from sim.constraints.contact.impulses.rebound import make_inertias, make_meeting, make_rebound
 from sim.constraints.contact.impulses.restitution import NoRebound, Rebounding, Restitution
 from sim.constraints.contact.impulses.rows import RowLayout, row_struct
@@ -299,8 +305,7 @@ class FrictionStep:
         each = [(make, t) for make in (make_parting, make_carried, make_approaching) for t in self.touching.values()]
         for make, t in each:
             kernel = make(t.batch.set.constraint, t.batch.set.slots, model.dtype, self._form(t, False))
-            for rows in self.rows_of(t.batch):
-                launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
+            self._by_color(t, kernel, dt)
 
     def _remember(self, t: Touching, state: State) -> None:
         """The forces and slips of contacts in a state are those that kernels read and write."""
@@ -426,25 +431,47 @@ class FrictionStep:
         """Velocities are those after the step from now on; finds where contacts touch."""
         model, moving = self.model, self.moving
         moving.v, moving.body_qd = after.particle_qd, after.body_qd
-        if self.touching and model.body_count:
-            launch(make_inertias(model.dtype), model.body_count, [moving.bodies, moving.turn], [moving.inertia])
+        self._turn_inertias()
         for t in self.touching.values():
             form, threads = _over_all(t.batch.set)
             kernel = make_meeting(t.batch.set.constraint, t.batch.set.slots, model.dtype, form, self.crowded)
             launch(kernel, threads, [*self._all(t), t.contacts, moving, dt])
-        self._at_once(make_hit_at_once, dt)
+        if self._hit_at_once:
+            self._at_once(make_hit_at_once, dt)
 
     def push_at_once(self, dt: float) -> None:
         """The first guess for what hits bodies."""
-        self._at_once(make_pushed_at_once, dt)
+        if self._hit_at_once:
+            self._turn_inertias()
+            self._at_once(make_pushed_at_once, dt)
+
+    def _turn_inertias(self) -> None:
+        """Inverse inertias in the world, as bodies are now."""
+        model, moving = self.model, self.moving
+        if self.touching and model.body_count:
+            launch(make_inertias(model.dtype), model.body_count, [moving.bodies, moving.turn], [moving.inertia])
+
+    @property
+    def _hit_at_once(self) -> list[Touching]:
+        """The contacts that a first guess is made for."""
+        return [t for t in self.touching.values() if self.crowded and not t.batch.set.slots.particles]
 
     def _at_once(self, make: Callable[..., Kernel], dt: float) -> None:
-        bodies = [t for t in self.touching.values() if self.crowded and not t.batch.set.slots.particles]
-        for t in bodies:
+        model = self.model
+        launch(make_unstruck(model.dtype), model.body_count, [self.moving])
+        for t in self._hit_at_once:
             made = t.batch.set
-            kernel = make(made.constraint, made.slots, self.model.dtype, self.restitution, self._form(t, False))
-            for rows in self.rows_of(t.batch):
-                launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
+            self._by_color(t, make_struck(made.constraint, made.slots, model.dtype, self._form(t, False)), dt)
+        launch(make_answer(model.dtype), model.body_count, [self.moving])
+        for t in self._hit_at_once:
+            made = t.batch.set
+            kernel = make(made.constraint, made.slots, model.dtype, self.restitution, self._form(t, False))
+            self._by_color(t, kernel, dt)
+
+    def _by_color(self, t: Touching, kernel: Kernel, dt: float) -> None:
+        """Launches over all contacts of a set, those at once that share no mover."""
+        for rows in self.rows_of(t.batch):
+            launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
 
     def rebound(self, batch: ConstraintBatch, rows: Rows, wide: bool, dt: float) -> None:
         """One sweep over the velocities after the step, of the same."""

@@ -64,9 +64,9 @@ def moving_struct(real: Scalar) -> Struct:
     what the step works on of them; v and body_qd, velocities before the step, or after it, v_before and
     body_qd_before those before it, v_last and body_qd_last those before the last step; gains and body_gains, what
     forces add to these (`HeldVelocities`, where joints hold what is touched); carried, lasting, parting, and those
-    of bodies: see `parted`; struck and strikes, of bodies: see `at_once`; added and body_added, what impacts have
-    added to their energy [J]: see `energy`; bodies: see `body_struct`, with their dx, turn, impulse and momentum;
-    inertia: their inverse inertias in the world as the step ends; and gravity (1,)."""
+    of bodies: see `parted`; struck, strikes, gram and partner, of bodies: see `at_once`; added and body_added, what
+    impacts have added to their energy [J]: see `energy`; bodies: see `body_struct`, with their dx, turn, impulse and
+    momentum; inertia: their inverse inertias in the world as the step ends; and gravity (1,)."""
     vec3 = vector(3, real)
     kinds = {
         "w": real,
@@ -88,6 +88,8 @@ def moving_struct(real: Scalar) -> Struct:
         "body_parting": vec3,
         "struck": vector(6, real),
         "strikes": real,
+        "gram": matrix((6, 6), real),
+        "partner": matrix((6, 6), real),
         "added": real,
         "body_added": real,
         "dx": vec3,
@@ -165,6 +167,8 @@ class SideBySide:
                 "body_parting",
                 "struck",
                 "strikes",
+                "gram",
+                "partner",
                 "added",
                 "body_added",
             )

@@ -21,6 +21,7 @@ from sim.constraints.contact.forms import Form, moving_struct, sides_of
 from sim.constraints.contact.friction import along_both
 from sim.constraints.contact.geometry import contact_of, slip_rate_of
 from sim.constraints.contact.hitting import hit_of
+from sim.constraints.contact.impulses.rows import place_of
 from sim.constraints.slots.linearization import masses_of, row_functions, velocities_of
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import max, min, static, tid
@@ -33,7 +34,7 @@ from sim.core.runtime.launch.kernel import Kernel, kernel
 
 @memoize
 def make_cleared(real: Scalar) -> Kernel:
-    """Sets what `parted`, `at_once` and `rebound` add up over movers `tid()` to zero."""
+    """Sets what `parted` and `rebound` add up over movers `tid()` to zero."""
     vec3, spatial, Moving = vector(3, real), vector(6, real), moving_struct(real)
 
     @kernel
@@ -43,7 +44,6 @@ def make_cleared(real: Scalar) -> Kernel:
             moving.carried[i], moving.lasting[i], moving.parting[i] = vec3(), vec3(), vec3()
         if i < bodies:
             moving.body_carried[i], moving.body_lasting[i], moving.body_parting[i] = spatial(), spatial(), vec3()
-            moving.struck[i], moving.strikes[i] = spatial(), real(0.0)
 
     return clear
 
@@ -132,24 +132,14 @@ def make_carried(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kerne
 def make_approaching(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel:
     """What hits comes to the impact as contacts have pressed and rubbed it until then, `carried`: so is its slip before
     it, against which friction does no work, and so fast it goes back.  A box that hits a ball does not fall meanwhile.
-    And what hits bodies at once, `struck` (see `at_once`), with how far each contact is to move them, `late` [m]."""
+    And of what hits bodies, by how much it is to move them, `late` [m], and where it touches them (`at_once`)."""
     n_particles, sides, hit = len(slots.particles), sides_of(slots, real), hit_of(c, slots, real)
     velocities, (_, _, product), slip_rate = velocities_of(slots), row_functions(slots), slip_rate_of(slots)
-    chosen = chosen_of(c)
-    spatial, owners, n_bodies = vector(6, real), tuple(own[0] for own in slots.bodies), len(slots.bodies)
+    chosen, place = chosen_of(c), place_of(c, slots, real)
 
     @func
     def hits(contacts, k: int):
         return chosen(contacts, k) and contacts.impacts.share[k] > 0.0
-
-    @func
-    def strike(k, contacts, moving, G, share):
-        for g in static(range(n_bodies)):
-            at = contacts.points[k, static(owners[g])]
-            if moving.bodies.inv_mass[at] > 0.0:
-                d, turned = share * G[2 * g], share * G[2 * g + 1]
-                moving.struck[at] += spatial(d[0], d[1], d[2], turned[0], turned[1], turned[2])
-                moving.strikes[at] += share
 
     @func
     def one(k, contacts, moving, dt):
@@ -173,7 +163,7 @@ def make_approaching(c: Constraint, slots: Slots, real: Scalar, form: Form) -> K
             if static(n_particles == 0):
                 late = hit_by * max(impacts.target[k] - C, real(0.0))
                 if late > 0.0:
-                    strike(k, contacts, moving, G, hit_by)
+                    place(k, contacts.rows, G, n, share, arms)
         contacts.late[k] = late
 
     return form.kernel("approach", one, hits, c, slots, real)

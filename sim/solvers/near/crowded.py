@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from sim.core.lang.types import vector
+from sim.core.lang.types import matrix, vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
 from sim.model.model import Model
@@ -33,7 +33,8 @@ def make_room(model: Model, moving: Any, parted: bool) -> list[array]:
         for key, each, count in ((name, vec3, model.particle_count), (f"body_{name}", on_body, model.body_count)):
             made.append(zeros(count if parted else 0, each, model.device, model.requires_grad))
             setattr(moving, key, made[-1])
-    for key, kind in {"struck": spatial, "strikes": model.dtype}.items():
+    rows = matrix((6, 6), model.dtype)
+    for key, kind in {"struck": spatial, "strikes": model.dtype, "gram": rows, "partner": rows}.items():
         made.append(zeros(model.body_count if parted else 0, kind, model.device, model.requires_grad))
         setattr(moving, key, made[-1])
     return made

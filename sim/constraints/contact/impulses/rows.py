@@ -140,48 +140,61 @@ def rate_of(c: Constraint, slots: Slots) -> Function:
 
 
 @memoize
+def place_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
+    """`place(k, rows, G, n, share, arms)` in a kernel: writes of the rows of contact k where it touches; `contact_of`
+    says what they are."""
+    layout = RowLayout(c, slots)
+    known, acting, n_particles = layout.known, layout.arms, layout.particles
+    n_arms, size = len(acting), n_particles + 2 * len(slots.bodies)
+
+    @func
+    def place(k, rows, G, n, share, arms):
+        rows.vectors[k, 0] = n
+        for a in static(range(n_arms)):
+            rows.vectors[k, 1 + a] = arms[acting[a][0]][1]
+        if not layout.one_direction:
+            for i in static(range(size)):
+                rows.vectors[k, 1 + n_arms + i] = G[i]
+        if static(known is not None):
+            rows.numbers[k, 6] = arms[acting[0][0]][0] * dot(G[n_particles + 2 * acting[0][1]], n)
+        else:
+            for p in static(range(n_particles)):
+                rows.numbers[k, 6 + p] = share[p]
+            for a in static(range(n_arms)):
+                rows.numbers[k, 6 + n_particles + a] = arms[acting[a][0]][0]
+
+    return place
+
+
+@memoize
 def keep_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
-    """`keep(k, rows, G, n, share, arms, apart, masses, inertias)` in a kernel: writes the rows of contact k, of which
-    `contact_of` says the first."""
+    """`keep(k, rows, G, n, share, arms, apart, masses, inertias)` in a kernel: writes the rows of contact k."""
     layout, (_, response, product) = RowLayout(c, slots), row_functions(slots)
-    spread, known, acting = spread_of(c, slots), layout.known, layout.arms
-    n_arms, n_particles, one_direction = len(acting), layout.particles, layout.one_direction
-    size, pair, last = n_particles + 2 * len(slots.bodies), two_sided(slots), layout.turns - 1
+    spread, place, acting = spread_of(c, slots), place_of(c, slots, real), layout.arms
+    pair, last = two_sided(slots), layout.turns - 1
 
     @func
     def keep(k, rows, G, n, share, arms, apart, masses, inertias):
-        T, on = across(n), [arms[acting[a][0]] for a in static(range(n_arms))]
+        T, on = across(n), [arms[acting[a][0]] for a in static(range(len(acting)))]
         E = [spread(T[side], share, on) for side in static(range(2))]
         M = response(G, masses, inertias)
         M_0, M_1 = response(E[0], masses, inertias), response(E[1], masses, inertias)
-        rows.vectors[k, 0] = n
-        for a in static(range(n_arms)):
-            rows.vectors[k, 1 + a] = on[a][1]
-        if not one_direction:
-            for i in static(range(size)):
-                rows.vectors[k, 1 + n_arms + i] = G[i]
+        place(k, rows, G, n, share, arms)
         if static(pair):
             rows.vectors[k, last] = apart
         rows.numbers[k, 0] = product(G, M)
         rows.numbers[k, 1], rows.numbers[k, 2] = product(E[0], M), product(E[1], M)
         rows.numbers[k, 3], rows.numbers[k, 4] = product(E[0], M_0), product(E[0], M_1)
         rows.numbers[k, 5] = product(E[1], M_1)
-        if static(known is not None):
-            rows.numbers[k, 6] = on[0][0] * dot(G[n_particles + 2 * acting[0][1]], n)
-        else:
-            for p in static(range(n_particles)):
-                rows.numbers[k, 6 + p] = share[p]
-            for a in static(range(n_arms)):
-                rows.numbers[k, 6 + n_particles + a] = on[a][0]
 
     return keep
 
 
 @memoize
-def kept_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
-    """`kept(k, rows)` in a kernel, of contact k: n, share, arms; own, coupled and K."""
+def placed_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
+    """`placed(k, rows)` in a kernel, of contact k: n, share and arms."""
     layout, known, n_arms = RowLayout(c, slots), RowLayout(c, slots).known, len(RowLayout(c, slots).arms)
-    acting, n_particles, vec2, mat22 = layout.arms, layout.particles, vector(2, real), matrix((2, 2), real)
+    acting, n_particles = layout.arms, layout.particles
 
     @func
     def share_of(k, a, rows):
@@ -190,12 +203,25 @@ def kept_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
         return real(known[acting[a][0]])
 
     @func
-    def kept(k, rows):
+    def placed(k, rows):
         share = [rows.numbers[k, 6 + p] for p in static(range(n_particles if known is None else 0))]
         arms = [(share_of(k, static(a), rows), rows.vectors[k, 1 + a]) for a in static(range(n_arms))]
+        return rows.vectors[k, 0], share, arms
+
+    return placed
+
+
+@memoize
+def kept_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
+    """`kept(k, rows)` in a kernel, of contact k: n, share, arms; own, coupled and K."""
+    placed, vec2, mat22 = placed_of(c, slots, real), vector(2, real), matrix((2, 2), real)
+
+    @func
+    def kept(k, rows):
+        n, share, arms = placed(k, rows)
         coupled, mixed = vec2(rows.numbers[k, 1], rows.numbers[k, 2]), rows.numbers[k, 4]
         K = mat22(rows.numbers[k, 3], mixed, mixed, rows.numbers[k, 5])
-        return rows.vectors[k, 0], share, arms, rows.numbers[k, 0], coupled, K
+        return n, share, arms, rows.numbers[k, 0], coupled, K
 
     return kept
 
