@@ -1,6 +1,7 @@
 """NVRTC takes every generated text, without a GPU, and the machine code keeps within budgets.
 
-Everything is compiled to machine code for three architectures; that of the solvers for sm_90 is looked at.
+Everything is compiled to machine code for three architectures (most of it by `-m slow`); that of the solvers for sm_90
+is looked at.
 """
 
 from __future__ import annotations
@@ -48,15 +49,27 @@ def is_solid(v: Variant) -> bool:
     return any(name in v.func.name for name in SOLIDS)
 
 
-def chosen() -> list[Variant]:
-    """What is looked at.  Shared and own ones differ in atomics only, and shear is another distance."""
-    found = [v for v in solver_variants(float32) if "_shared" not in v.func.name and "_shear" not in v.func.name]
-    return [v for v in found if v.role != "recording" or ("_first" in v.func.name and not is_solid(v))]
-
-
 @functools.cache
+def chosen() -> list[Variant]:
+    """What is looked at.  Shared and own ones differ in atomics only, the first of a step does less than those that
+    follow, and shear is another distance."""
+    found = [v for v in solver_variants(float32) if "_shared" not in v.func.name and "_shear" not in v.func.name]
+    names = {v.func.name for v in found}
+    return [
+        v
+        for v in found
+        if (v.func.name.replace("_first", "_next") not in names - {v.func.name} if v.role != "recording"
+            else "_first" in v.func.name and not is_solid(v))
+    ]  # fmt: skip
+
+
 def solver_text() -> str:
-    """Every kernel of the solvers and of the constraints, in single precision, with its adjoints."""
+    """Kernels of the solvers and of the constraints that are looked at, in single precision, with their adjoints."""
+    return Batch([v.func for v in chosen()]).text
+
+
+def variants_text() -> str:
+    """All of them."""
     return Batch([v.func for v in solver_variants(float32)]).text
 
 
@@ -172,6 +185,7 @@ def corpus_text() -> str:
 
 TEXTS = {
     "solvers": solver_text,
+    "variants": variants_text,
     "library32": lambda: library_text(np.float32),
     "library64": lambda: library_text(np.float64),
     "rows": lambda: rows().text,
@@ -180,6 +194,7 @@ TEXTS = {
 
 
 SLOW = {(target, part) for target in ("sm_80", "sm_120") for part in ("solvers", "library32", "library64")}
+SLOW |= {(target, "variants") for target in ("sm_80", "sm_90", "sm_120")}
 """Large texts, which the middle one of the architectures compiles in every run."""
 
 CASES = [
