@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import sim
-from sim.cli.command import main
 from sim.scene import SceneError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,12 +70,6 @@ def test_the_friction_of_an_object_is_a_parameter(tmp_path: Path) -> None:
     (tmp_path / "scene.yaml").write_text(SHEETS.replace("friction: 0.25", "friction: {low: 0.1, high: 0.5}"))
     found = sim.load_scene(tmp_path / "scene.yaml").find("contact.friction.high")
     assert (found.value, found.model_path, found.line.may_vary) == (0.5, "contact.friction.high", True)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scene", ["drape", "fold"])
-def test_the_scenes_find_what_they_expect(tmp_path: Path, scene: str) -> None:
-    assert main(["run", str(ROOT / "scenes" / f"{scene}.yaml"), "--out", str(tmp_path / "run")]) == 0
 
 
 BALLS = """\
