@@ -24,7 +24,7 @@ from sim.model.collision.surfaces import SelfContact
 from sim.model.constraint_set import ConstraintSet
 from sim.model.control import Contacts, Control
 from sim.model.derived.arrays import ArrayFactory
-from sim.model.derived.derivation import Derivation
+from sim.model.derived.derivation import Step
 from sim.model.errors import ModelError
 from sim.model.fields import MODEL_FIELDS
 from sim.model.groups import Attachment, BodyGroup, CollisionShape, Group, Joint
@@ -56,7 +56,7 @@ class Model:
         make: ArrayFactory,
         arrays: Mapping[str, array],
         materials: Materials,
-        derivations: Sequence[Derivation],
+        derivations: Sequence[Step],
         constraint_sets: dict[str, ConstraintSet],
         groups: dict[str, Group],
         shapes: list[CollisionShape],
@@ -191,9 +191,9 @@ class Model:
             or (observer is not None and observer.first_meets(self))
             or (graph is not None and (self._captured is None or self._captured() is not graph))
         )
-        self._derive((lambda _: True) if everything else Derivation.due)
+        self._derive((lambda _: True) if everything else lambda step: step.due())
 
-    def _derive(self, wanted: Callable[[Derivation], bool]) -> None:
+    def _derive(self, wanted: Callable[[Step], bool]) -> None:
         """Launches derivations, in order, each asked for when its turn comes: it may depend on an earlier one."""
         tape, graph = recording.current() if self.requires_grad else None, capturing()
         ran = False
@@ -253,7 +253,7 @@ class Model:
             s.parameters = dict(s.parameters)
         return made
 
-    def renumbered(self, user_numbers: np.ndarray, derivations: list[Derivation]) -> Model:
+    def renumbered(self, user_numbers: np.ndarray, derivations: list[Step]) -> Model:
         """The same content under another object, whose arrays the caller replaces; these derivations fill them."""
         made = copy.copy(self)
         made.along, made.user_numbers = None, user_numbers

@@ -1,0 +1,97 @@
+"""One launch for all derivations of one form: for what a thousand bodies have as many launches as for what two have.
+
+The material values stay arrays of their own, each with a gradient, or without one.  Where a launch takes those of
+several bodies, they are brought together before it, by one operation for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.concatenation import concatenate
+from sim.core.runtime.memory.buffer import Buffer
+from sim.model.derived.arrays import ArrayFactory
+from sim.model.derived.derivation import Column, Derivation, Step, Taken
+
+
+class Concatenation(Step):
+    """Material values one after the other in one array, `whole`."""
+
+    def __init__(self, values: Sequence[array], make: ArrayFactory) -> None:
+        self.whole = make.zeros(sum(a.size for a in values), values[0].dtype)
+        super().__init__([self.whole], values, ())
+
+    def _perform(self) -> None:
+        concatenate(self.whole, self.values)
+
+
+def merged(derivations: Iterable[Derivation], make: ArrayFactory) -> list[Step]:
+    """Steps that do the same, in an order that does too."""
+    groups: list[list[Derivation]] = []
+    place: dict[tuple[object, ...], int] = {}
+    written: dict[Buffer, int] = {}  # the last group that stores there
+    for d in derivations:
+        k = place.get(d.form)
+        if k is None or any(written.get(a.buffer, -1) >= k for a in d.sources):
+            k = place[d.form] = len(groups)
+            groups.append([])
+        groups[k].append(d)
+        for a in d.outputs:
+            written[a.buffer] = max(k, written.get(a.buffer, -1))
+    together = _Together(make)
+    for group in groups:
+        together.add(group)
+    return together.steps
+
+
+class _Together:
+    """Groups of derivations, one after the other, as steps."""
+
+    def __init__(self, make: ArrayFactory) -> None:
+        self.steps: list[Step] = []
+        self._make = make
+        self._concatenations: dict[tuple[int, ...], Concatenation] = {}
+
+    def add(self, group: Sequence[Derivation]) -> None:
+        """What these derive, by one launch."""
+        inputs: list[Any] = []
+        values = {id(a): a for d in group for a in d.values}
+        derived = {id(a): a for d in group for a in d.derived}
+        for arguments in zip(*(d.inputs for d in group), strict=True):
+            if isinstance(arguments[0], Column):
+                inputs.append(self._column(arguments))
+            elif isinstance(arguments[0], Taken):
+                taken = {id(t.value): t.value for t in arguments}
+                begins = dict(zip(taken, accumulate((v.size for v in taken.values()), initial=0), strict=False))
+                if isinstance(arguments[0].value, Column):
+                    whole = self._column(list(taken.values()))
+                else:
+                    whole = self._concatenated(list(taken.values()))
+                    if len(taken) > 1:
+                        values = {key: a for key, a in values.items() if key not in taken}
+                        derived[id(whole)] = whole
+                inputs += [whole, self._column([Column(t.source + begins[id(t.value)], int) for t in arguments])]
+            else:
+                inputs.append(arguments[0])
+        dim, first = sum(d.dim for d in group), group[0]
+        self.steps.append(
+            Derivation(first.kernel, dim, inputs, first.outputs, list(values.values()), list(derived.values()))
+        )
+
+    def _column(self, columns: Sequence[Column]) -> array:
+        return self._make.constant(np.concatenate([c.host for c in columns]), columns[0].dtype)
+
+    def _concatenated(self, values: Sequence[array]) -> array:
+        """In one array; by a step, where there are several."""
+        if len(values) == 1:
+            return values[0]
+        key = tuple(map(id, values))
+        if key not in self._concatenations:
+            self._concatenations[key] = made = Concatenation(values, self._make)
+            self.steps.append(made)
+        return self._concatenations[key].whole
