@@ -24,7 +24,7 @@ from sim.model.collision.surfaces import SelfContact
 from sim.model.constraint_set import ConstraintSet
 from sim.model.control import Contacts, Control
 from sim.model.derived.arrays import ArrayFactory
-from sim.model.derived.derivation import Step
+from sim.model.derived.derivation import Update
 from sim.model.errors import ModelError
 from sim.model.fields import MODEL_FIELDS
 from sim.model.groups import Attachment, BodyGroup, CollisionShape, Group, Joint
@@ -56,7 +56,7 @@ class Model:
         make: ArrayFactory,
         arrays: Mapping[str, array],
         materials: Materials,
-        derivations: Sequence[Step],
+        derivations: Sequence[Update],
         constraint_sets: dict[str, ConstraintSet],
         groups: dict[str, Group],
         shapes: list[CollisionShape],
@@ -193,7 +193,7 @@ class Model:
         )
         self._derive((lambda _: True) if everything else lambda step: step.due())
 
-    def _derive(self, wanted: Callable[[Step], bool]) -> None:
+    def _derive(self, wanted: Callable[[Update], bool]) -> None:
         """Launches derivations, in order, each asked for when its turn comes: it may depend on an earlier one."""
         tape, graph = recording.current() if self.requires_grad else None, capturing()
         ran = False
@@ -253,7 +253,7 @@ class Model:
             s.parameters = dict(s.parameters)
         return made
 
-    def renumbered(self, user_numbers: np.ndarray, derivations: list[Step]) -> Model:
+    def renumbered(self, user_numbers: np.ndarray, derivations: list[Update]) -> Model:
         """The same content under another object, whose arrays the caller replaces; these derivations fill them."""
         made = copy.copy(self)
         made.along, made.user_numbers = None, user_numbers

@@ -47,7 +47,7 @@ from sim.model.build.worlds import (
 )
 from sim.model.constraint_set import ConstraintSet
 from sim.model.derived.arrays import ArrayFactory, per_element, source_of
-from sim.model.derived.derivation import Column, Derivation, Taken, broadcast
+from sim.model.derived.derivation import Column, Derivation, Picked, broadcast
 from sim.model.derived.kernels import kernels
 from sim.model.derived.measure import measure_rest
 from sim.model.derived.merging import merged
@@ -309,7 +309,7 @@ def _placements(
         group, count = block.group, block.group.count
         span = slice(group.start, group.start + count)
         taken = [
-            Taken.of(materials.add(f"{group.name}.{key}", host), np.arange(count), count)
+            Picked.of(materials.add(f"{group.name}.{key}", host), np.arange(count), count)
             for key, host in (("position", block.position), ("rotation", block.rotation),
                               ("velocity", block.velocity), ("spin", block.spin))
         ]  # fmt: skip
@@ -348,7 +348,7 @@ def _carried(parts: ModelParts, arrays: dict[str, array], materials: Materials, 
             q[: group.start],
             qd[: group.start],
             Column(lever.points[:, 1:], int),
-            Taken.of(materials[f"{group.name}.arm"], np.arange(group.count), group.count),
+            Picked.of(materials[f"{group.name}.arm"], np.arange(group.count), group.count),
             *(Column(lever.constants[name], vec3) for name in ("shift", "axis_1", "axis_2", "axis_3")),
         ]
         kernel = kernels(make.real).carry

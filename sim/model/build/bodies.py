@@ -18,7 +18,7 @@ from sim.model.build.shapes.blocks import ShapeBlock
 from sim.model.build.shapes.derive import derive_shapes, derive_weights
 from sim.model.derived.arrays import ArrayFactory, source_of
 from sim.model.derived.body_kernels import body_derivations
-from sim.model.derived.derivation import Column, Derivation, Taken, broadcast
+from sim.model.derived.derivation import Column, Derivation, Picked
 from sim.model.derived.kernels import kernels
 from sim.model.derived.shape_kernels import shape_derivations
 from sim.model.errors import ModelError
@@ -241,7 +241,7 @@ def derive_bodies(
         name, count = block.group.name, block.group.count
         everyone, target = np.arange(count), Column(block.group.bodies, int)
         taken = [
-            Taken.of(materials.add(f"{name}.{key}", value), everyone, count)
+            Picked.of(materials.add(f"{name}.{key}", value), everyone, count)
             for key, value in (("position", block.position), ("rotation", block.rotation),
                                ("velocity", block.velocity), ("spin", block.spin))
         ]  # fmt: skip
@@ -294,7 +294,7 @@ def derive_place(
     value: array | Column = Column(place.at, vector(3, make.real))
     if place.key:
         value = materials[path] if path in materials else materials.add(path, place.at)
-    taken, to = Taken(value, source_of(chosen, value.size, count)), Column(target, int)
+    taken, to = Picked(value, source_of(chosen, value.size, count)), Column(target, int)
     if bodies is None:
         return Derivation(kernels(make.real).broadcast_vec3, len(chosen), [taken, to], [out])
     kernel = body_derivations(make.real).offset_from_com

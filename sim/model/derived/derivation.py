@@ -34,7 +34,7 @@ class Column:
 
 
 @dataclass(frozen=True, eq=False)
-class Taken:
+class Picked:
     """Each thread takes an element of a value, an array or constants: two parameters of a kernel, the value and which
     of its elements (threads,)."""
 
@@ -42,12 +42,12 @@ class Taken:
     source: np.ndarray
 
     @classmethod
-    def of(cls, value: array, chosen: np.ndarray, count: int) -> Taken:
+    def of(cls, value: array, chosen: np.ndarray, count: int) -> Picked:
         """The values of elements `chosen` of `count`, of one for all, for each world or for each."""
         return cls(value, source_of(chosen, value.size, count))
 
 
-class Step:
+class Update:
     """Makes `outputs` of `values`, material values, and of `derived`, results of earlier steps."""
 
     def __init__(self, outputs: Sequence[array], values: Sequence[array], derived: Sequence[array]) -> None:
@@ -82,12 +82,12 @@ class Step:
         return (*[a.buffer.version for a in self.values], *[a.buffer.version for a in self.derived], *exported)
 
 
-class Derivation(Step):
+class Derivation(Update):
     """One launch that derives `outputs` from `inputs`.
 
     inputs: the arguments of the kernel in order; arrays among them serve all threads, what differs between threads is a
-    `Column` or `Taken`.  Columns are arrays only once it is `merged`.
-    values: material values that are not `Taken`.  Derivations store elements of their own; one that stores anew what
+    `Column` or `Picked`.  Columns are arrays only once it is `merged`.
+    values: material values that are not `Picked`.  Derivations store elements of their own; one that stores anew what
     another has derived has that among `derived`.
     """
 
@@ -100,24 +100,24 @@ class Derivation(Step):
         values: Sequence[array] = (),
         derived: Sequence[array] = (),
     ) -> None:
-        taken = [a.value for a in inputs if isinstance(a, Taken) and isinstance(a.value, array)]
+        taken = [a.value for a in inputs if isinstance(a, Picked) and isinstance(a.value, array)]
         super().__init__(outputs, [*values, *taken], derived)
         self.kernel, self.dim, self.inputs = kernel, dim, list(inputs)
 
     @property
     def carries(self) -> bool:
-        """See `Step`."""
+        """See `Update`."""
         known = (*self.inputs, *self.sources, *self.outputs)  # of structs nobody looks at the fields
         return any(isinstance(a, HostStruct) or (isinstance(a, array) and a.requires_grad) for a in known)
 
     def due(self) -> bool:
-        """See `Step`; or its kernel reads other constants, functions."""
+        """See `Update`; or its kernel reads other constants, functions."""
         return super().due() or self.kernel.outdated
 
     @property
     def form(self) -> tuple[object, ...]:
         """That of others that may be one launch with it."""
-        if not any(isinstance(a, (Column, Taken)) for a in self.inputs):
+        if not any(isinstance(a, (Column, Picked)) for a in self.inputs):
             return (self,)
         return self.kernel, *map(_form, self.inputs), *map(id, self.outputs)
 
@@ -128,8 +128,8 @@ class Derivation(Step):
 def _form(argument: Any) -> object:
     if isinstance(argument, Column):
         return Column
-    if isinstance(argument, Taken):
-        return Taken, isinstance(argument.value, array)
+    if isinstance(argument, Picked):
+        return Picked, isinstance(argument.value, array)
     return ("number", argument) if isinstance(argument, (int, float)) else id(argument)
 
 
@@ -151,7 +151,7 @@ def broadcast(
     vec3 is copied, or normalised as a `direction`.  entries: of `out`, where its elements are vectors.
     """
     real, dim, own = make.real, len(chosen), kernels(make.real)
-    taken, to = Taken.of(value, chosen, count), Column(target, int)
+    taken, to = Picked.of(value, chosen, count), Column(target, int)
     if value.dtype is not real:
         return Derivation(own.broadcast_direction if direction else own.broadcast_vec3, dim, [taken, to], [out])
     amount = Column(np.ones(dim) if factor is None else factor, real)

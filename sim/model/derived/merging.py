@@ -13,24 +13,25 @@ from typing import Any
 import numpy as np
 
 from sim.core.runtime.arrays.array import array
-from sim.core.runtime.arrays.concatenation import concatenate
 from sim.core.runtime.memory.buffer import Buffer
 from sim.model.derived.arrays import ArrayFactory
-from sim.model.derived.derivation import Column, Derivation, Step, Taken
+from sim.model.derived.concatenation import Concatenation
+from sim.model.derived.derivation import Column, Derivation, Picked, Update
 
 
-class Concatenation(Step):
-    """Material values one after the other in one array, `whole`."""
+class Gathering(Update):
+    """Brings material values together in one array, `whole`."""
 
     def __init__(self, values: Sequence[array], make: ArrayFactory) -> None:
         self.whole = make.zeros(sum(a.size for a in values), values[0].dtype)
+        self._concatenation = Concatenation(self.whole, values)
         super().__init__([self.whole], values, ())
 
     def _perform(self) -> None:
-        concatenate(self.whole, self.values)
+        self._concatenation.do()
 
 
-def merged(derivations: Iterable[Derivation], make: ArrayFactory) -> list[Step]:
+def merged(derivations: Iterable[Derivation], make: ArrayFactory) -> list[Update]:
     """Steps that do the same, in an order that does too."""
     groups: list[list[Derivation]] = []
     place: dict[tuple[object, ...], int] = {}
@@ -53,9 +54,9 @@ class _Together:
     """Groups of derivations, one after the other, as steps."""
 
     def __init__(self, make: ArrayFactory) -> None:
-        self.steps: list[Step] = []
+        self.steps: list[Update] = []
         self._make = make
-        self._concatenations: dict[tuple[int, ...], Concatenation] = {}
+        self._gathered: dict[tuple[int, ...], array] = {}
 
     def add(self, group: Sequence[Derivation]) -> None:
         """What these derive, by one launch."""
@@ -65,7 +66,7 @@ class _Together:
         for arguments in zip(*(d.inputs for d in group), strict=True):
             if isinstance(arguments[0], Column):
                 inputs.append(self._column(arguments))
-            elif isinstance(arguments[0], Taken):
+            elif isinstance(arguments[0], Picked):
                 taken = {id(t.value): t.value for t in arguments}
                 begins = dict(zip(taken, accumulate((v.size for v in taken.values()), initial=0), strict=False))
                 if isinstance(arguments[0].value, Column):
@@ -91,7 +92,8 @@ class _Together:
         if len(values) == 1:
             return values[0]
         key = tuple(map(id, values))
-        if key not in self._concatenations:
-            self._concatenations[key] = made = Concatenation(values, self._make)
+        if key not in self._gathered:
+            made = Gathering(values, self._make)
+            self._gathered[key] = made.whole
             self.steps.append(made)
-        return self._concatenations[key].whole
+        return self._gathered[key]

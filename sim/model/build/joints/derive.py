@@ -12,7 +12,7 @@ from sim.core.runtime.arrays.array import array
 from sim.model.build.joints.blocks import AT, JointBlock
 from sim.model.derived.arrays import ArrayFactory
 from sim.model.derived.body_kernels import body_derivations
-from sim.model.derived.derivation import Column, Derivation, Taken, broadcast
+from sim.model.derived.derivation import Column, Derivation, Picked, broadcast
 from sim.model.fields import JOINT_KINDS
 from sim.model.groups import Joint
 from sim.model.materials import Materials
@@ -79,7 +79,7 @@ def derive_joints(
             path = f"{block.label}.{key}"
             at = materials[path] if path in materials else materials.add(path, np.tile(end.at, (worlds, 1)))
             turn = Column(np.tile(end.turn, (worlds, 1)), quaternion(make.real))
-            inputs = [Taken.of(at, everyone, worlds), turn, Column(rows, int)]
+            inputs = [Picked.of(at, everyone, worlds), turn, Column(rows, int)]
             made.append(Derivation(body_derivations(make.real).joint_frame, worlds, inputs, [arrays[out]]))
         starts = {"target_pos": values["joint_q_start"], "target_vel": values["joint_qd_start"]}
         for key, target in block.targets.items():

@@ -13,7 +13,7 @@ from sim.core.runtime.arrays.array import array
 from sim.model.build import checks
 from sim.model.derived.arrays import ArrayFactory, per_element
 from sim.model.derived.body_kernels import body_derivations
-from sim.model.derived.derivation import Column, Derivation, Taken, broadcast
+from sim.model.derived.derivation import Column, Derivation, Picked, broadcast
 from sim.model.groups import BodyGroup
 from sim.model.materials import Materials
 
@@ -57,7 +57,7 @@ class GivenInertia:
         count, everyone, rows = group.count, np.arange(group.count), group.bodies
         mass, com, inertia = (materials.add(f"{group.name}.{key}", value) for key, value in vars(self).items())
         kernel = body_derivations(make.real).inertia[self.inertia.shape[1]]
-        inputs = [Taken.of(inertia, everyone, count), Column(rows, int)]
+        inputs = [Picked.of(inertia, everyone, count), Column(rows, int)]
         return [
             broadcast(make, mass, count, everyone, rows, arrays["body_mass"]),
             broadcast(make, com, count, everyone, rows, arrays["body_com"]),
@@ -114,7 +114,7 @@ class RoundSegments:
             for key, path in paths.items()
         )
         count, everyone = group.count, np.arange(group.count)
-        taken = [Taken.of(value, everyone, count) for value in (density, radius)]
+        taken = [Picked.of(value, everyone, count) for value in (density, radius)]
         inputs = [*taken, Column(self.lengths, make.real), Column(group.bodies, int)]
         outputs = [arrays["body_mass"], arrays["body_inertia"]]
         kernel = body_derivations(make.real).cylinder

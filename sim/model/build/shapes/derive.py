@@ -13,7 +13,7 @@ from sim.model.build.shapes.blocks import ShapeBlock
 from sim.model.build.shapes.ridges import ridges_of
 from sim.model.derived.arrays import ArrayFactory
 from sim.model.derived.body_kernels import body_derivations
-from sim.model.derived.derivation import Column, Derivation, Taken, broadcast
+from sim.model.derived.derivation import Column, Derivation, Picked, broadcast
 from sim.model.derived.shape_kernels import CAPPED, ROUND, SCALED, shape_derivations
 from sim.model.fields import SHAPE_TYPES
 from sim.model.groups import CollisionShape
@@ -73,7 +73,7 @@ def derive_shapes(
         rows = number * worlds + everyone
         target = Column(rows, int)
         values = {key: _value(block, key, materials) for key in block.values}
-        taken = {key: Taken.of(value, everyone, worlds) for key, value in values.items()}
+        taken = {key: Picked.of(value, everyone, worlds) for key, value in values.items()}
         own, at = shape_derivations(make.real), taken[block.place]
         if block.kind == "plane" and "normal" in values:
             kernel, inputs = own.plane_frame, [at, taken["normal"], target]
@@ -85,7 +85,7 @@ def derive_shapes(
         if size is not None:
             made.append(broadcast(make, size, worlds, everyone, rows, arrays["shape_scale"]))
         elif "radius" in values:
-            height = taken.get("half_height", Taken(none, np.zeros(worlds, np.int32)))
+            height = taken.get("half_height", Picked(none, np.zeros(worlds, np.int32)))
             made.append(Derivation(own.round_size, worlds, [taken["radius"], height, target], [arrays["shape_scale"]]))
         for key in (key for key in ("mu", "restitution") if key in values):
             made.append(broadcast(make, values[key], worlds, everyone, rows, arrays[f"shape_material_{key}"]))
