@@ -81,7 +81,8 @@ class Model:
         self.shapes, self.attachments, self.in_air, self.worlds = shapes, attachments, in_air, worlds
         self.in_wind, self.bodies, self.visuals = in_wind, bodies or {}, list(visuals)
         self.joints, self.contact, self.near, self.meeting = joints or {}, contact, near, meeting
-        self._derivations, self._check_start = list(derivations), check_start
+        self._derivations: Sequence[Update] = list(derivations)
+        self._check_start = check_start
         self.along = along
         self.user_numbers: np.ndarray | None = None
         self._recorded: Bookmark | None = None  # on a tape: derived data is recorded before it
@@ -253,7 +254,7 @@ class Model:
             s.parameters = dict(s.parameters)
         return made
 
-    def renumbered(self, user_numbers: np.ndarray, derivations: list[Update]) -> Model:
+    def renumbered(self, user_numbers: np.ndarray, derivations: Sequence[Update]) -> Model:
         """The same content under another object, whose arrays the caller replaces; these derivations fill them."""
         made = copy.copy(self)
         made.along, made.user_numbers = None, user_numbers

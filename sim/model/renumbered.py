@@ -22,7 +22,7 @@ from sim.core.runtime.arrays.creation import empty, empty_like
 from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.core.runtime.launch.launch import launch
 from sim.model.constraint_set import ConstraintSet
-from sim.model.derived.derivation import Derivation, Update
+from sim.model.derived.derivation import Derivation
 from sim.model.fields import HISTORY_FIELDS, MODEL_FIELDS
 from sim.model.model import Model
 from sim.model.state import State
@@ -61,7 +61,7 @@ class Renumbering:
         user = np.argsort(number).astype(np.int32)
         self.given = given
         self._number, self._user = (array(a.astype(np.int32), dtype=int32, device=given.device) for a in (number, user))
-        gathers: list[Update] = []
+        gathers: list[Derivation] = []
         made = self.model = given.renumbered(user, gathers)
         for field in MODEL_FIELDS:
             theirs = getattr(given, field.name)

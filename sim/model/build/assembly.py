@@ -308,12 +308,12 @@ def _placements(
     for block in (block for block in blocks if not block.carried):
         group, count = block.group, block.group.count
         span = slice(group.start, group.start + count)
-        taken = [
+        picked = [
             Picked.of(materials.add(f"{group.name}.{key}", host), np.arange(count), count)
             for key, host in (("position", block.position), ("rotation", block.rotation),
                               ("velocity", block.velocity), ("spin", block.spin))
         ]  # fmt: skip
-        inputs = [Column(block.base, vec3), *taken, vec3(*block.center), free[span]]
+        inputs = [Column(block.base, vec3), *picked, vec3(*block.center), free[span]]
         made.append(Derivation(own.place, count, inputs, [q[span], qd[span]]))
     return made
 

@@ -240,12 +240,12 @@ def derive_bodies(
     for block in blocks:
         name, count = block.group.name, block.group.count
         everyone, target = np.arange(count), Column(block.group.bodies, int)
-        taken = [
+        picked = [
             Picked.of(materials.add(f"{name}.{key}", value), everyone, count)
             for key, value in (("position", block.position), ("rotation", block.rotation),
                                ("velocity", block.velocity), ("spin", block.spin))
         ]  # fmt: skip
-        inputs = [Column(block.base, transformation(make.real)), *taken, arrays["body_free"], target]
+        inputs = [Column(block.base, transformation(make.real)), *picked, arrays["body_free"], target]
         made.append(Derivation(own.place_bodies, count, inputs, [arrays["body_q"], arrays["body_qd"]]))
     if blocks:
         n, free = arrays["body_free"].size, arrays["body_free"]
@@ -294,8 +294,8 @@ def derive_place(
     value: array | Column = Column(place.at, vector(3, make.real))
     if place.key:
         value = materials[path] if path in materials else materials.add(path, place.at)
-    taken, to = Picked(value, source_of(chosen, value.size, count)), Column(target, int)
+    picked, to = Picked(value, source_of(chosen, value.size, count)), Column(target, int)
     if bodies is None:
-        return Derivation(kernels(make.real).broadcast_vec3, len(chosen), [taken, to], [out])
+        return Derivation(kernels(make.real).broadcast_vec3, len(chosen), [picked, to], [out])
     kernel = body_derivations(make.real).offset_from_com
-    return Derivation(kernel, len(chosen), [taken, Column(bodies, int), com, to], [out], derived=[com])
+    return Derivation(kernel, len(chosen), [picked, Column(bodies, int), com, to], [out], derived=[com])

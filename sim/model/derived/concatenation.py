@@ -59,7 +59,7 @@ class Concatenation(Operation):
         self._bytes = np.array([part.nbytes for part in parts])
         ends = list(accumulate(part.size for part in parts))
         self._spans = [slice(end - part.size, end) for end, part in zip(ends, parts, strict=True)]
-        self._places = self._placed([part.ptr for part in parts])
+        self._places = self._placed([part.ptr or 0 for part in parts])
         self._gradients: tuple[list[int], array | None] = [], None
         """The addresses of the gradients of the parts, when they were last wanted, and what is made of them."""
 
@@ -74,6 +74,9 @@ class Concatenation(Operation):
     def check(self) -> None:
         for part in self.parts:
             Copy.check_gradients(self.whole, part)
+
+    def carries(self) -> bool:
+        return any(a.requires_grad for a in (self.whole, *self.parts))
 
     def run(self) -> None:
         collect, _ = _kernels(self._real)
@@ -96,7 +99,7 @@ class Concatenation(Operation):
 
     def _gradient_places(self, gradients: Sequence[array | None]) -> array | None:
         """Where each number has its gradient, 0 for none; None where one launch cannot add to all of them."""
-        addresses = [0 if a is None else a.ptr for a in gradients]
+        addresses = [0 if a is None else a.ptr or 0 for a in gradients]
         if addresses != self._gradients[0]:
             first = np.array(addresses, np.int64)
             order = np.argsort(first)

@@ -19,6 +19,9 @@ from sim.core.runtime.launch.launch import launch
 from sim.model.derived.arrays import ArrayFactory, source_of
 from sim.model.derived.kernels import broadcast_rows, kernels
 
+MANY = 1 << 14
+"""Threads that are worth a launch of their own: bringing large values together costs memory, and saves nothing."""
+
 
 @dataclass(frozen=True, eq=False)
 class Column:
@@ -100,8 +103,8 @@ class Derivation(Update):
         values: Sequence[array] = (),
         derived: Sequence[array] = (),
     ) -> None:
-        taken = [a.value for a in inputs if isinstance(a, Picked) and isinstance(a.value, array)]
-        super().__init__(outputs, [*values, *taken], derived)
+        picked = [a.value for a in inputs if isinstance(a, Picked) and isinstance(a.value, array)]
+        super().__init__(outputs, [*values, *picked], derived)
         self.kernel, self.dim, self.inputs = kernel, dim, list(inputs)
 
     @property
@@ -117,7 +120,7 @@ class Derivation(Update):
     @property
     def form(self) -> tuple[object, ...]:
         """That of others that may be one launch with it."""
-        if not any(isinstance(a, (Column, Picked)) for a in self.inputs):
+        if self.dim > MANY or not any(isinstance(a, (Column, Picked)) for a in self.inputs):
             return (self,)
         return self.kernel, *map(_form, self.inputs), *map(id, self.outputs)
 
@@ -151,11 +154,11 @@ def broadcast(
     vec3 is copied, or normalised as a `direction`.  entries: of `out`, where its elements are vectors.
     """
     real, dim, own = make.real, len(chosen), kernels(make.real)
-    taken, to = Picked.of(value, chosen, count), Column(target, int)
+    picked, to = Picked.of(value, chosen, count), Column(target, int)
     if value.dtype is not real:
-        return Derivation(own.broadcast_direction if direction else own.broadcast_vec3, dim, [taken, to], [out])
+        return Derivation(own.broadcast_direction if direction else own.broadcast_vec3, dim, [picked, to], [out])
     amount = Column(np.ones(dim) if factor is None else factor, real)
     use = own.broadcast
     if isinstance(out.dtype, Homogeneous):
         use = broadcast_rows(real, out.dtype.shape[0], entries or range(out.dtype.shape[0]))
-    return Derivation(use, dim, [taken, amount, to], [out])
+    return Derivation(use, dim, [picked, amount, to], [out])

@@ -32,7 +32,7 @@ class Gathering(Update):
 
 
 def merged(derivations: Iterable[Derivation], make: ArrayFactory) -> list[Update]:
-    """Steps that do the same, in an order that does too."""
+    """Steps that do the same, in an order that does too.  No launch reads what a later one stores."""
     groups: list[list[Derivation]] = []
     place: dict[tuple[object, ...], int] = {}
     written: dict[Buffer, int] = {}  # the last group that stores there
@@ -67,16 +67,16 @@ class _Together:
             if isinstance(arguments[0], Column):
                 inputs.append(self._column(arguments))
             elif isinstance(arguments[0], Picked):
-                taken = {id(t.value): t.value for t in arguments}
-                begins = dict(zip(taken, accumulate((v.size for v in taken.values()), initial=0), strict=False))
+                picked = {id(p.value): p.value for p in arguments}
+                begins = dict(zip(picked, accumulate((v.size for v in picked.values()), initial=0), strict=False))
                 if isinstance(arguments[0].value, Column):
-                    whole = self._column(list(taken.values()))
+                    whole = self._column(list(picked.values()))
                 else:
-                    whole = self._concatenated(list(taken.values()))
-                    if len(taken) > 1:
-                        values = {key: a for key, a in values.items() if key not in taken}
+                    whole = self._gather(list(picked.values()))
+                    if len(picked) > 1:
+                        values = {key: a for key, a in values.items() if key not in picked}
                         derived[id(whole)] = whole
-                inputs += [whole, self._column([Column(t.source + begins[id(t.value)], int) for t in arguments])]
+                inputs += [whole, self._column([Column(p.source + begins[id(p.value)], int) for p in arguments])]
             else:
                 inputs.append(arguments[0])
         dim, first = sum(d.dim for d in group), group[0]
@@ -87,8 +87,8 @@ class _Together:
     def _column(self, columns: Sequence[Column]) -> array:
         return self._make.constant(np.concatenate([c.host for c in columns]), columns[0].dtype)
 
-    def _concatenated(self, values: Sequence[array]) -> array:
-        """In one array; by a step, where there are several."""
+    def _gather(self, values: Sequence[array]) -> array:
+        """All of them in one array, by a step of its own where there are several."""
         if len(values) == 1:
             return values[0]
         key = tuple(map(id, values))

@@ -56,6 +56,9 @@ class GradientOwners:
 
     def leave(self, owner: Owner, spans: Spans) -> None:
         """From now on a range belongs to `owner`.  What was seen of it before counts no longer."""
+        if len(self.ranges) == 1 and spans in self.ranges.values():  # nearly always: all of it, as before
+            self.ranges = {owner: spans}
+            return
         self._release(spans)
         self.ranges[owner] = self.ranges.get(owner, NOTHING) | spans
 

@@ -114,8 +114,8 @@ class RoundSegments:
             for key, path in paths.items()
         )
         count, everyone = group.count, np.arange(group.count)
-        taken = [Picked.of(value, everyone, count) for value in (density, radius)]
-        inputs = [*taken, Column(self.lengths, make.real), Column(group.bodies, int)]
+        picked = [Picked.of(value, everyone, count) for value in (density, radius)]
+        inputs = [*picked, Column(self.lengths, make.real), Column(group.bodies, int)]
         outputs = [arrays["body_mass"], arrays["body_inertia"]]
         kernel = body_derivations(make.real).cylinder
         return [Derivation(kernel, count, inputs, outputs)]

@@ -73,10 +73,10 @@ def derive_shapes(
         rows = number * worlds + everyone
         target = Column(rows, int)
         values = {key: _value(block, key, materials) for key in block.values}
-        taken = {key: Picked.of(value, everyone, worlds) for key, value in values.items()}
-        own, at = shape_derivations(make.real), taken[block.place]
+        picked = {key: Picked.of(value, everyone, worlds) for key, value in values.items()}
+        own, at = shape_derivations(make.real), picked[block.place]
         if block.kind == "plane" and "normal" in values:
-            kernel, inputs = own.plane_frame, [at, taken["normal"], target]
+            kernel, inputs = own.plane_frame, [at, picked["normal"], target]
         else:
             turn = Column(np.tile(block.turn, (worlds, 1)), quaternion(make.real))
             kernel, inputs = body_derivations(make.real).joint_frame, [at, turn, target]
@@ -85,8 +85,8 @@ def derive_shapes(
         if size is not None:
             made.append(broadcast(make, size, worlds, everyone, rows, arrays["shape_scale"]))
         elif "radius" in values:
-            height = taken.get("half_height", Picked(none, np.zeros(worlds, np.int32)))
-            made.append(Derivation(own.round_size, worlds, [taken["radius"], height, target], [arrays["shape_scale"]]))
+            height = picked.get("half_height", Picked(none, np.zeros(worlds, np.int32)))
+            made.append(Derivation(own.round_size, worlds, [picked["radius"], height, target], [arrays["shape_scale"]]))
         for key in (key for key in ("mu", "restitution") if key in values):
             made.append(broadcast(make, values[key], worlds, everyone, rows, arrays[f"shape_material_{key}"]))
     return made
