@@ -464,9 +464,10 @@ def _touched(shape: ShapeBlock, parts: ModelParts) -> np.ndarray:
     carried = {block.group.name for block in parts.points if block.carried}
     untouched = carried | {block.group.name for block in parts.sites}
     names = [name for name in parts.groups if name not in untouched] if shape.touches is None else shape.touches
-    known = {**parts.groups, **{block.label: block for block in parts.bodies}}
-    for name in names:
-        checks.known(f"touches of {shape.label!r}: object", name, known)
+    if shape.touches is not None:
+        known = {**parts.groups, **{block.label: block for block in parts.bodies}}
+        for name in names:
+            checks.known(f"touches of {shape.label!r}: object", name, known)
     touching = [parts.groups[name] for name in dict.fromkeys(names) if name in parts.groups and name not in untouched]
     return np.concatenate([np.zeros(0, np.int32), *(g.of_world(w) for w in range(parts.worlds) for g in touching)])
 

@@ -1,6 +1,6 @@
-"""Many arrays, one after the other, in one: one operation of a tape and one launch, however many there are.
+"""Many arrays, one after the other, in one: one operation of a tape, however many there are.
 
-The kernels know the arrays by their addresses.
+On the CPU it is one launch, of a kernel that knows the arrays by their addresses; on a GPU a copy for each.
 """
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
@@ -65,7 +65,7 @@ class Concatenation(Operation):
 
     def do(self) -> None:
         """Does it, with all that belongs to a write.  Captured, or where forward mode looks on, it is copies."""
-        if not _apart():
+        if not _looked_at():
             perform(self)
             return
         for span, part in zip(self._spans, self.parts, strict=True):
@@ -79,15 +79,21 @@ class Concatenation(Operation):
         return any(a.requires_grad for a in (self.whole, *self.parts))
 
     def run(self) -> None:
-        collect, _ = _kernels(self._real)
-        launch(collect, self._places.size, [self._places, self.whole.ptr], record_tape=False)
+        device = self.whole.device
+        if device.is_cpu:
+            collect, _ = _kernels(self._real)
+            launch(collect, self._places.size, [self._places, self.whole.ptr], record_tape=False)
+            return
+        for span, part in zip(self._spans, self.parts, strict=True):
+            device.copy(self.whole[span], part)
 
     def adjoint(self, gradient_of: GradientOf) -> None:
         after = gradient_of(self.whole)
         if after is None:
             return
         gradients = [gradient_of(part) for part in self.parts]
-        places = None if _apart() else self._gradient_places(gradients)
+        at_once = after.device.is_cpu and not _looked_at()
+        places = self._gradient_places(gradients) if at_once else None
         if places is not None:
             _, give = _kernels(self._real)
             launch(give, places.size, [places, after.ptr], record_tape=False)
@@ -115,6 +121,6 @@ class Concatenation(Operation):
         return array(there, dtype=uint64, device=self.whole.device)
 
 
-def _apart() -> bool:
+def _looked_at() -> bool:
     """Whether what happens to each array is looked at: by a graph, or forward mode."""
     return capturing() is not None or observers.current() is not None
