@@ -201,12 +201,9 @@ def test_a_failed_try_launch_by_launch():
         with sim.autograd.detect_nonfinite(), pytest.raises(sim.autograd.NonFiniteError, match="step 1 of 7"):
             sim.rollout(case.solver, start, STEPS, case.dt)
         new = tape.records[count + added :]
-        assert {str(r) for r in new} <= {
-            f"launch of '{d.kernel.name}'" for d in case.model._derivations if isinstance(d, Derivation)
-        }
-        assert {c.reader for c in tape._live_ins.present() - live_ins} <= {
-            f"launch of '{d.kernel.name}'" for d in case.model._derivations
-        }
+        derived = {f"launch of '{d.kernel.name}'" for d in case.model._derivations if isinstance(d, Derivation)}
+        assert {str(r) for r in new} <= derived | {"copy"}  # of values, where somebody looks on
+        assert {c.reader for c in tape._live_ins.present() - live_ins} <= derived
         assert tape._detached.by_buffer == cut
     tape.backward(grads={middle.particle_q: sim.ones_like(middle.particle_q)})
     assert np.isfinite(case.model.gravity.grad.numpy()).all()
