@@ -72,8 +72,9 @@ class Concatenation(Operation):
             perform(Copy(self.whole[span], part))
 
     def check(self) -> None:
-        for part in self.parts:
-            Copy.check_gradients(self.whole, part)
+        if not self.whole.requires_grad:
+            for part in self.parts:
+                Copy.check_gradients(self.whole, part)
 
     def carries(self) -> bool:
         return any(a.requires_grad for a in (self.whole, *self.parts))

@@ -162,7 +162,7 @@ class Seeds:
         return parts
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class _Part:
     """What a backward does to one gradient buffer.
 
@@ -313,10 +313,13 @@ class _Part:
             self._tangent()
 
     def _views(self, spans: Spans) -> Iterator[View]:
-        """Runs of the gradient, as numbers."""
-        size = self._size
-        for low, high in spans.runs:
-            yield View(self.gradient, low, ((high - low) // size,), (size,), self._kind)
+        return _views(self.gradient, spans, self._kind, self._size)
+
+
+def _views(gradient: Buffer, spans: Spans, kind: Type, size: int) -> Iterator[View]:
+    """Runs of a gradient, as numbers of this kind and size."""
+    for low, high in spans.runs:
+        yield View(gradient, low, ((high - low) // size,), (size,), kind)
 
 
 def _numbers(a: array) -> tuple[Type, int, int]:
@@ -363,14 +366,14 @@ def clear(memory: Mapping[Buffer, Footprint], before_write: Callable[[Buffer, Sp
         gradient = buffer.gradient
         if gradient is None or not buffer.requires_grad:  # of some material values alone: see `Model.gradients_of`
             continue
-        part = _Part(gradient, found.example, found.touched.shifted(buffer.gradient_shift))
-        part.compared()
-        before_write(gradient, part.touched)
-        for view in part._views(part.touched):
+        touched, (kind, size, first) = found.touched.shifted(buffer.gradient_shift), _numbers(found.example)
+        gradient.compared(size, first)
+        before_write(gradient, touched)
+        for view in _views(gradient, touched, kind, size):
             view.buffer.device.clear(view)
             if observer is not None:
                 observer.overwritten(make_array(gradient, view.offset, view.shape, view.strides, view.dtype))
-        gradient.leave(CLEAR, part.touched)
+        gradient.leave(CLEAR, touched)
 
 
 def _weights(target: array, given: Weights) -> array:
