@@ -65,6 +65,11 @@ class GradientOwners:
     def _release(self, spans: Spans) -> None:
         self.ranges = {owner: rest for owner, had in self.ranges.items() if (rest := had - spans)}
 
+    def cleared(self, spans: Spans) -> bool:
+        """Whether all that was ever seen to happen there, and elsewhere, is that it was cleared by a tape."""
+        cleared = self.ranges.get(CLEAR) if len(self.ranges) == 1 and self.compares else None
+        return cleared is not None and not spans - cleared
+
     def owned(self) -> Spans:
         """All that has an owner."""
         return Spans.union(run for spans in self.ranges.values() for run in spans.runs)
