@@ -30,7 +30,7 @@ from sim.core.runtime.memory.buffer import Buffer, ByteRange, Strided, duplicate
 from sim.core.runtime.memory.gradient_owners import CLEAR, GradientOwners, Owner
 from sim.core.runtime.memory.spans import Spans
 from sim.core.runtime.tape.footprints import Footprint
-from sim.core.runtime.tape.gradient_parts import GradientPart, emptied, numbers_of, views_of
+from sim.core.runtime.tape.gradients import GradientPart, emptied, numbers_of, views_of
 
 Weights = array | npt.ArrayLike
 """What weighs the elements of an array: an array like it, or host data of its shape and components."""
