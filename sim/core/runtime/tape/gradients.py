@@ -25,11 +25,11 @@ class Gradients(dict[array, array]):
             raise KeyError(key)
         kind: Struct = key._sim_struct_
         made = kind()
-        for name, field in kind.fields.items():
+        for name, held in kind.fields.items():
             part = getattr(key, name)
-            if isinstance(field, Struct):
+            if isinstance(held, Struct):
                 part = self[part]
-            elif isinstance(field, ArrayType):
+            elif isinstance(held, ArrayType):
                 part = None if part is None else part.grad
             setattr(made, name, part)
         return made
