@@ -107,14 +107,16 @@ class Concatenation(Operation):
     def _gradient_places(self, gradients: Sequence[array | None]) -> array | None:
         """Where each number has its gradient, 0 for none; None where one launch cannot add to all of them."""
         addresses = [0 if a is None else a.ptr or 0 for a in gradients]
-        if addresses != self._gradients[0]:
+        known, places = self._gradients
+        if addresses != known:
             first = np.array(addresses, np.int64)
             order = np.argsort(first)
             order = order[first[order] > 0]
             overlap = np.any(first[order][1:] < (first + self._bytes)[order][:-1])
             elsewhere = any(a is not None and a.device is not self.whole.device for a in gradients)
-            self._gradients = addresses, None if overlap or elsewhere else self._placed(addresses)
-        return self._gradients[1]
+            places = None if overlap or elsewhere else self._placed(addresses)
+            self._gradients = addresses, places
+        return places
 
     def _placed(self, addresses: Sequence[int]) -> array:
         first = np.array(addresses, np.uint64)[self._part]

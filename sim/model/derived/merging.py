@@ -6,7 +6,7 @@ several bodies, they are brought together before it, by one operation for all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -59,11 +59,19 @@ class _Together:
         self._gathered: dict[tuple[int, ...], array] = {}
 
     def add(self, group: Sequence[Derivation]) -> None:
-        """What these derive, by one launch."""
+        """What these derive: by one launch where that saves some, those that bring its values together counted."""
+        picked = [{id(a.value) for a in arguments if isinstance(a, Picked)} for arguments in _arguments(group)]
+        if len(group) > 1 + sum(len(values) > 1 for values in picked):
+            self._add(group)
+        else:
+            for d in group:
+                self._add([d])
+
+    def _add(self, group: Sequence[Derivation]) -> None:
         inputs: list[Any] = []
         values = {id(a): a for d in group for a in d.values}
         derived = {id(a): a for d in group for a in d.derived}
-        for arguments in zip(*(d.inputs for d in group), strict=True):
+        for arguments in _arguments(group):
             if isinstance(arguments[0], Column):
                 inputs.append(self._column(arguments))
             elif isinstance(arguments[0], Picked):
@@ -97,3 +105,8 @@ class _Together:
             self._gathered[key] = made.whole
             self.steps.append(made)
         return self._gathered[key]
+
+
+def _arguments(group: Sequence[Derivation]) -> Iterator[tuple[Any, ...]]:
+    """For each parameter of the kernel what each derivation has for it."""
+    return zip(*(d.inputs for d in group), strict=True)

@@ -121,7 +121,7 @@ def launches(count: int) -> dict[str, int]:
 
 
 def test_launches_of_a_gradient_do_not_grow_with_the_bodies():
-    few = launches(2)
+    few = launches(6)
     assert few["records"] > 10
     assert launches(12) == few
 
@@ -130,7 +130,7 @@ def test_launches_of_a_gradient_do_not_grow_with_the_bodies():
 @pytest.mark.parametrize("worlds", [1, 3])
 def test_many_have_the_values_and_gradients_of_each_alone(dtype, worlds):
     """To the bit: each takes the same numbers, and adds as many."""
-    numbers = range(3 * len(KINDS))
+    numbers = range(4 * len(KINDS))
     together = built(numbers, worlds).finalize(dtype=dtype, requires_grad=True)
     found = gradients(together)
     for k in numbers:
@@ -146,11 +146,11 @@ def test_many_have_the_values_and_gradients_of_each_alone(dtype, worlds):
         for path, mine in gradients(alone).items():
             if path != "gravity":
                 np.testing.assert_array_equal(found[path], mine, path)
-    assert len(found) > 150
+    assert len(found) > 200
 
 
 def test_gradients_of_all_kinds_agree_with_differences():
-    model = built(range(2 * len(KINDS)), 2).finalize(dtype=sim.float64, requires_grad=True)
+    model = built(range(4 * len(KINDS)), 2).finalize(dtype=sim.float64, requires_grad=True)
     found, sought = gradients(model), 0
     for path, a in model.materials.items():
         host = a.numpy().copy()
@@ -165,13 +165,13 @@ def test_gradients_of_all_kinds_agree_with_differences():
                 ends.append(loss(model))
             a.assign(host)
             slope = (ends[0] - ends[1]) / (2 * h)
-            assert found[path][at] == pytest.approx(slope, rel=1e-6, abs=2e-6), (path, at)
+            assert found[path][at] == pytest.approx(slope, rel=1e-6, abs=1e-5), (path, at)
             sought += bool(slope)
-    assert sought > 300
+    assert sought > 600
 
 
 def test_only_what_is_asked_for_has_a_gradient_and_the_others_keep_theirs():
-    model = built(range(2 * len(KINDS))).finalize(dtype=sim.float64, requires_grad=True)
+    model = built(range(4 * len(KINDS))).finalize(dtype=sim.float64, requires_grad=True)
     want = gradients(model)
     asked = next(path for path in model.materials if path.startswith("b3.") and path.endswith("radius"))
     for path, a in model.materials.items():
@@ -183,7 +183,7 @@ def test_only_what_is_asked_for_has_a_gradient_and_the_others_keep_theirs():
 
 
 def test_values_without_a_gradient_beside_others_with_one():
-    model = built(range(2 * len(KINDS))).finalize(dtype=sim.float64, requires_grad=True)
+    model = built(range(4 * len(KINDS))).finalize(dtype=sim.float64, requires_grad=True)
     want = gradients(model)
     off = [path for path in model.materials if path.startswith(("b0.", "b3.", "b9."))]
     for path in off:
@@ -199,7 +199,7 @@ def test_values_without_a_gradient_beside_others_with_one():
 
 def test_values_that_share_a_gradient_add_up():
     """One launch for all would add to it from several threads."""
-    model = built(range(2 * len(KINDS))).finalize(dtype=sim.float64, requires_grad=True)
+    model = built(range(4 * len(KINDS))).finalize(dtype=sim.float64, requires_grad=True)
     want = gradients(model)
     for a in model.materials.values():
         a.grad = None
@@ -212,20 +212,20 @@ def test_values_that_share_a_gradient_add_up():
 
 
 def test_values_written_while_a_tape_records_lead_back_to_where_they_come_from():
-    model = built(range(len(KINDS) + 1)).finalize(dtype=sim.float64, requires_grad=True)
+    model = built(range(4 * len(KINDS))).finalize(dtype=sim.float64, requires_grad=True)
     mass = sim.array([1.7], dtype=sim.float64, requires_grad=True)
     with sim.Tape() as tape:
         model["b9.mass"].assign(mass)
         model.refresh()
     assert model.body_mass.numpy()[9] == 1.7
-    tape.backward(grads={model.body_mass: np.arange(1.0, 11.0)})
+    tape.backward(grads={model.body_mass: np.arange(1.0, 1.0 + model.body_count)})
     assert mass.grad.numpy()[0] == 10.0
     assert model["b9.mass"].grad.numpy()[0] == 0.0
     assert model["b0.mass"].grad.numpy()[0] == 1.0
 
 
 def test_values_lost_to_the_tape_are_refused():
-    model = built(range(len(KINDS) + 1)).finalize(dtype=sim.float64, requires_grad=True)
+    model = built(range(4 * len(KINDS))).finalize(dtype=sim.float64, requires_grad=True)
     mass = sim.array([1.7], dtype=sim.float64, requires_grad=True)
     model["b9.mass"].requires_grad = False
 
@@ -239,7 +239,7 @@ def test_values_lost_to_the_tape_are_refused():
 
 
 def test_forward_mode_and_graphs_agree():
-    model = built(range(2 * len(KINDS))).finalize(dtype=sim.float64, requires_grad=True)
+    model = built(range(4 * len(KINDS))).finalize(dtype=sim.float64, requires_grad=True)
     want = gradients(model)
     mass, given = model["b9.mass"], sim.array([1.9], dtype=sim.float64)
 
@@ -270,8 +270,8 @@ def test_forward_mode_and_graphs_agree():
 
 @needs_gxx
 def test_the_same_as_text_of_cuda():
-    host = built(range(2 * len(KINDS))).finalize(dtype=sim.float64, requires_grad=True)
-    there = built(range(2 * len(KINDS))).finalize(fake_gpu(), dtype=sim.float64, requires_grad=True)
+    host = built(range(4 * len(KINDS))).finalize(dtype=sim.float64, requires_grad=True)
+    there = built(range(4 * len(KINDS))).finalize(fake_gpu(), dtype=sim.float64, requires_grad=True)
     for name in DERIVED:
         np.testing.assert_allclose(getattr(there, name).numpy(), getattr(host, name).numpy(), rtol=1e-12, err_msg=name)
     want = gradients(host)
@@ -294,8 +294,10 @@ def test_what_is_stored_between_two_derivations_keeps_them_apart():
         kernel = body_derivations(real).offset_from_com
         return Derivation(kernel, 1, [picked, Column(np.arange(1), int), a], [b], derived=[a])
 
-    assert len(merged([stored(0, a), stored(1, a), stored(2, a)], make)) == 2  # one brings the values together
-    assert len(merged([stored(0, a), stored(1, b), stored(2, a)], make)) == 3
-    assert len(merged([stored(0, a), stored(1, a, MANY + 1)], make)) == 2
-    assert len(merged([stored(0, a), added(0), added(1)], make)) == 3
-    assert len(merged([stored(0, a), added(0), stored(1, a, MANY + 1), added(1)], make)) == 4
+    three, then = [stored(k, a) for k in range(3)], [added(k) for k in range(3)]
+    assert len(merged(three, make)) == 2  # one brings the values together
+    assert len(merged(three[:2], make)) == 2  # with which one launch would save nothing
+    assert len(merged([*three, stored(0, b)], make)) == 3
+    assert len(merged([*three, stored(1, a, MANY + 1)], make)) == 3
+    assert len(merged([*three, *then], make)) == 3  # of the same values, brought together once
+    assert len(merged([then[0], *three, *then[1:]], make)) == 5
