@@ -24,7 +24,7 @@ from sim.model.collision.surfaces import SelfContact
 from sim.model.constraint_set import ConstraintSet
 from sim.model.control import Contacts, Control
 from sim.model.derived.arrays import ArrayFactory
-from sim.model.derived.derivation import Derivation
+from sim.model.derived.derivation import Update
 from sim.model.errors import ModelError
 from sim.model.fields import MODEL_FIELDS
 from sim.model.groups import Attachment, BodyGroup, CollisionShape, Group, Joint
@@ -56,7 +56,7 @@ class Model:
         make: ArrayFactory,
         arrays: Mapping[str, array],
         materials: Materials,
-        derivations: Sequence[Derivation],
+        derivations: Sequence[Update],
         constraint_sets: dict[str, ConstraintSet],
         groups: dict[str, Group],
         shapes: list[CollisionShape],
@@ -81,7 +81,8 @@ class Model:
         self.shapes, self.attachments, self.in_air, self.worlds = shapes, attachments, in_air, worlds
         self.in_wind, self.bodies, self.visuals = in_wind, bodies or {}, list(visuals)
         self.joints, self.contact, self.near, self.meeting = joints or {}, contact, near, meeting
-        self._derivations, self._check_start = list(derivations), check_start
+        self._derivations: Sequence[Update] = list(derivations)
+        self._check_start = check_start
         self.along = along
         self.user_numbers: np.ndarray | None = None
         self._recorded: Bookmark | None = None  # on a tape: derived data is recorded before it
@@ -191,9 +192,9 @@ class Model:
             or (observer is not None and observer.first_meets(self))
             or (graph is not None and (self._captured is None or self._captured() is not graph))
         )
-        self._derive((lambda _: True) if everything else Derivation.due)
+        self._derive((lambda _: True) if everything else lambda step: step.due())
 
-    def _derive(self, wanted: Callable[[Derivation], bool]) -> None:
+    def _derive(self, wanted: Callable[[Update], bool]) -> None:
         """Launches derivations, in order, each asked for when its turn comes: it may depend on an earlier one."""
         tape, graph = recording.current() if self.requires_grad else None, capturing()
         ran = False
@@ -253,7 +254,7 @@ class Model:
             s.parameters = dict(s.parameters)
         return made
 
-    def renumbered(self, user_numbers: np.ndarray, derivations: list[Derivation]) -> Model:
+    def renumbered(self, user_numbers: np.ndarray, derivations: Sequence[Update]) -> Model:
         """The same content under another object, whose arrays the caller replaces; these derivations fill them."""
         made = copy.copy(self)
         made.along, made.user_numbers = None, user_numbers

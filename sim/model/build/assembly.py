@@ -47,9 +47,10 @@ from sim.model.build.worlds import (
 )
 from sim.model.constraint_set import ConstraintSet
 from sim.model.derived.arrays import ArrayFactory, per_element, source_of
-from sim.model.derived.derivation import Derivation, broadcast
+from sim.model.derived.derivation import Column, Derivation, Picked, broadcast
 from sim.model.derived.kernels import kernels
 from sim.model.derived.measure import measure_rest
+from sim.model.derived.merging import merged
 from sim.model.errors import ModelError
 from sim.model.fields import MODEL_FIELDS, allocate
 from sim.model.groups import NO_EDGES, NO_TETS, NO_TRIANGLES, Attachment, Group
@@ -225,7 +226,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         make,
         arrays,
         materials,
-        derivations,
+        merged(derivations, make),
         constraint_sets={name: s for name, s in sets.items() if s.count},
         groups=dict(parts.groups),
         shapes=listed_shapes(parts.shapes, touched, materials),
@@ -307,15 +308,13 @@ def _placements(
     for block in (block for block in blocks if not block.carried):
         group, count = block.group, block.group.count
         span = slice(group.start, group.start + count)
-        values = [
-            materials.add(f"{group.name}.{key}", host)
+        picked = [
+            Picked.of(materials.add(f"{group.name}.{key}", host), np.arange(count), count)
             for key, host in (("position", block.position), ("rotation", block.rotation),
                               ("velocity", block.velocity), ("spin", block.spin))
         ]  # fmt: skip
-        sources = [make.constant(source_of(np.arange(count), v.size, count), int) for v in values]
-        base, center = make.constant(block.base, vec3), vec3(*block.center)
-        inputs = [base, *values, *sources, center, free[span]]
-        made.append(Derivation(own.place, count, inputs, [q[span], qd[span]], values=values))
+        inputs = [Column(block.base, vec3), *picked, vec3(*block.center), free[span]]
+        made.append(Derivation(own.place, count, inputs, [q[span], qd[span]]))
     return made
 
 
@@ -345,17 +344,15 @@ def _carried(parts: ModelParts, arrays: dict[str, array], materials: Materials, 
     levers = {b.prefix: b for b in parts.constraints if b.constraint.name == "lever"}
     for group in (block.group for block in parts.points if block.carried):
         lever, rows = levers[group.name], slice(group.start, group.start + group.count)
-        arm = materials[f"{group.name}.arm"]
         inputs = [
             q[: group.start],
             qd[: group.start],
-            make.constant(lever.points[:, 1:], int),
-            arm,
-            make.constant(source_of(np.arange(group.count), arm.size, group.count), int),
-            *(make.constant(lever.constants[name], vec3) for name in ("shift", "axis_1", "axis_2", "axis_3")),
+            Column(lever.points[:, 1:], int),
+            Picked.of(materials[f"{group.name}.arm"], np.arange(group.count), group.count),
+            *(Column(lever.constants[name], vec3) for name in ("shift", "axis_1", "axis_2", "axis_3")),
         ]
         kernel = kernels(make.real).carry
-        made.append(Derivation(kernel, group.count, inputs, [q[rows], qd[rows]], values=[arm], derived=[q, qd]))
+        made.append(Derivation(kernel, group.count, inputs, [q[rows], qd[rows]], derived=[q, qd]))
     return made
 
 
@@ -467,9 +464,10 @@ def _touched(shape: ShapeBlock, parts: ModelParts) -> np.ndarray:
     carried = {block.group.name for block in parts.points if block.carried}
     untouched = carried | {block.group.name for block in parts.sites}
     names = [name for name in parts.groups if name not in untouched] if shape.touches is None else shape.touches
-    known = {**parts.groups, **{block.label: block for block in parts.bodies}}
-    for name in names:
-        checks.known(f"touches of {shape.label!r}: object", name, known)
+    if shape.touches is not None:
+        known = {**parts.groups, **{block.label: block for block in parts.bodies}}
+        for name in names:
+            checks.known(f"touches of {shape.label!r}: object", name, known)
     touching = [parts.groups[name] for name in dict.fromkeys(names) if name in parts.groups and name not in untouched]
     return np.concatenate([np.zeros(0, np.int32), *(g.of_world(w) for w in range(parts.worlds) for g in touching)])
 

@@ -18,7 +18,8 @@ from sim.model.build.shapes.blocks import ShapeBlock
 from sim.model.build.shapes.derive import derive_shapes, derive_weights
 from sim.model.derived.arrays import ArrayFactory, source_of
 from sim.model.derived.body_kernels import body_derivations
-from sim.model.derived.derivation import Derivation, broadcast
+from sim.model.derived.derivation import Column, Derivation, Picked
+from sim.model.derived.kernels import kernels
 from sim.model.derived.shape_kernels import shape_derivations
 from sim.model.errors import ModelError
 from sim.model.groups import BodyGroup, Group
@@ -228,7 +229,7 @@ def derive_bodies(
     make: ArrayFactory,
 ) -> list[Derivation]:
     """Masses, centres, inertia, initial poses and velocities of bodies, from their material values and shapes."""
-    kernels, made = body_derivations(make.real), derive_shapes(shapes, arrays, materials, make)
+    own, made = body_derivations(make.real), derive_shapes(shapes, arrays, materials, make)
     inertia = {name: arrays[name] for name in ("body_mass", "body_com", "body_inertia")}
     if weighed := any(shape.weighs for shape in shapes):
         inertia = {name: make.zeros(a.size, a.dtype) for name, a in inertia.items()}
@@ -238,23 +239,18 @@ def derive_bodies(
         made += derive_weights(shapes, inertia, arrays, materials, make)
     for block in blocks:
         name, count = block.group.name, block.group.count
-        everyone, rows = np.arange(count), block.group.bodies
-        target = make.constant(rows, int)
-        values = [
-            materials.add(f"{name}.{key}", value)
+        everyone, target = np.arange(count), Column(block.group.bodies, int)
+        picked = [
+            Picked.of(materials.add(f"{name}.{key}", value), everyone, count)
             for key, value in (("position", block.position), ("rotation", block.rotation),
                                ("velocity", block.velocity), ("spin", block.spin))
         ]  # fmt: skip
-        sources = [make.constant(source_of(everyone, v.size, count), int) for v in values]
-        base = make.constant(block.base, transformation(make.real))
-        inputs = [base, *values, *sources, arrays["body_free"], target]
-        made.append(
-            Derivation(kernels.place_bodies, count, inputs, [arrays["body_q"], arrays["body_qd"]], values=values)
-        )
+        inputs = [Column(block.base, transformation(make.real)), *picked, arrays["body_free"], target]
+        made.append(Derivation(own.place_bodies, count, inputs, [arrays["body_q"], arrays["body_qd"]]))
     if blocks:
         n, free = arrays["body_free"].size, arrays["body_free"]
         for name in ("mass", "inertia"):
-            value, kernel = arrays[f"body_{name}"], getattr(kernels, f"invert_{name}")
+            value, kernel = arrays[f"body_{name}"], getattr(own, f"invert_{name}")
             made.append(Derivation(kernel, n, [value, free], [arrays[f"body_inv_{name}"]], derived=[value]))
     return made
 
@@ -272,9 +268,8 @@ def derive_corner(
     assert place.shapes is not None and place.units is not None
     read = [arrays[name] for name in ("shape_transform", "shape_scale", "body_com")]
     body = np.full(len(chosen), -1) if bodies is None else bodies
-    of_shapes = [make.constant(place.shapes[chosen].astype(np.int32), int),
-                 make.constant(place.units[chosen], vector(3, make.real))]  # fmt: skip
-    inputs = [*of_shapes, place.along_z, *read, make.constant(body.astype(np.int32), int), make.constant(target, int)]
+    of_shapes = [Column(place.shapes[chosen], int), Column(place.units[chosen], vector(3, make.real))]
+    inputs = [*of_shapes, place.along_z, *read, Column(body, int), Column(target, int)]
     kernel = shape_derivations(make.real).corner
     return Derivation(kernel, len(chosen), inputs, [out], derived=read)
 
@@ -296,13 +291,11 @@ def derive_place(
     bodies: (n,) of the chosen constraints, None where the points are in the world.
     """
     path = f"{prefix}.{place.key}"
-    if not place.key:
-        value = make.constant(place.at, vector(3, make.real))
-    else:
+    value: array | Column = Column(place.at, vector(3, make.real))
+    if place.key:
         value = materials[path] if path in materials else materials.add(path, place.at)
+    picked, to = Picked(value, source_of(chosen, value.size, count)), Column(target, int)
     if bodies is None:
-        return broadcast(make, value, count, chosen, target, out)
-    source = make.constant(source_of(chosen, value.size, count), int)
-    inputs = [value, source, make.constant(bodies, int), com, make.constant(target, int)]
+        return Derivation(kernels(make.real).broadcast_vec3, len(chosen), [picked, to], [out])
     kernel = body_derivations(make.real).offset_from_com
-    return Derivation(kernel, len(chosen), inputs, [out], values=[value] if place.key else [], derived=[com])
+    return Derivation(kernel, len(chosen), [picked, Column(bodies, int), com, to], [out], derived=[com])

@@ -19,7 +19,7 @@ from sim.model.build.order.row_order import order_rows, order_rows_of_worlds
 from sim.model.build.order.tiling import Tiling
 from sim.model.constraint_set import ConstraintSet
 from sim.model.derived.arrays import ArrayFactory, per_element
-from sim.model.derived.derivation import Derivation, broadcast
+from sim.model.derived.derivation import Column, Derivation, broadcast
 from sim.model.derived.law import law_derivations
 from sim.model.derived.shape_kernels import shape_derivations
 from sim.model.errors import ModelError
@@ -191,7 +191,7 @@ def derive_from_shapes(
     make: ArrayFactory,
 ) -> Derivation:  # fmt: skip
     """`out[target]` of the chosen constraints."""
-    shapes, to = make.constant(source.shapes[chosen].astype(np.int32), int), make.constant(target.astype(np.int32), int)
+    shapes, to = Column(source.shapes[chosen], int), Column(target, int)
     own = shape_derivations(make.real)
     scaled = source.part not in OF_MATERIAL
     read = arrays["shape_scale" if scaled else f"shape_material_{source.part}"]

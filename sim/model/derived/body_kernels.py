@@ -51,8 +51,8 @@ def body_derivations(real: Scalar) -> BodyKernels:
     @kernel
     def cylinder(
         density: array[real],
-        radius: array[real],
         of_density: array[int],
+        radius: array[real],
         of_radius: array[int],
         length: array[real],
         target: array[int],
@@ -84,12 +84,12 @@ def body_derivations(real: Scalar) -> BodyKernels:
     def place_bodies(
         base: array[frame],
         position: array[vec3],
-        rotation: array[vec3],
-        velocity: array[vec3],
-        spin: array[vec3],
         placed: array[int],
+        rotation: array[vec3],
         rotated: array[int],
+        velocity: array[vec3],
         moved: array[int],
+        spin: array[vec3],
         turned: array[int],
         free: array[real],
         target: array[int],

@@ -43,8 +43,8 @@ def shape_derivations(real: Scalar) -> ShapeKernels:
     @kernel
     def round_size(
         radius: array[real],
-        height: array[real],
         of_radius: array[int],
+        height: array[real],
         of_height: array[int],
         target: array[int],
         out: array[vec3],
@@ -56,8 +56,8 @@ def shape_derivations(real: Scalar) -> ShapeKernels:
     @kernel
     def plane_frame(
         point: array[vec3],
-        normal: array[vec3],
         of_point: array[int],
+        normal: array[vec3],
         of_normal: array[int],
         target: array[int],
         out: array[frame],

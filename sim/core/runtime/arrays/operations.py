@@ -44,6 +44,10 @@ class Operation:
         """Whether it writes zeros, as far as that is known."""
         return False
 
+    def carries(self) -> bool:
+        """Whether a tape has to go back through it."""
+        return True
+
     def row(self) -> NodeForm:
         """Its form in a graph, if it has one."""
         return None
@@ -85,7 +89,7 @@ def perform(operation: Operation) -> None:
         view.buffer.version += 1
         if view.buffer.owners is not None:
             view.buffer.owners.written(view, operation.zeros())
-    if recorder is not None:
+    if recorder is not None and operation.carries():
         recorder.recorded(operation)
 
 

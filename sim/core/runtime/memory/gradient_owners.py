@@ -56,11 +56,19 @@ class GradientOwners:
 
     def leave(self, owner: Owner, spans: Spans) -> None:
         """From now on a range belongs to `owner`.  What was seen of it before counts no longer."""
+        if len(self.ranges) == 1 and spans in self.ranges.values():  # nearly always: all of it, as before
+            self.ranges = {owner: spans}
+            return
         self._release(spans)
         self.ranges[owner] = self.ranges.get(owner, NOTHING) | spans
 
     def _release(self, spans: Spans) -> None:
         self.ranges = {owner: rest for owner, had in self.ranges.items() if (rest := had - spans)}
+
+    def cleared(self, spans: Spans) -> bool:
+        """Whether all that was ever seen to happen there, and elsewhere, is that it was cleared by a tape."""
+        cleared = self.ranges.get(CLEAR) if len(self.ranges) == 1 and self.compares else None
+        return cleared is not None and not spans - cleared
 
     def owned(self) -> Spans:
         """All that has an owner."""

@@ -47,10 +47,11 @@ class Footprints:
 
     def touch(self, a: array) -> None:
         """An array that the tape has to do with."""
-        found = self.of.get(a.buffer)
+        found, spans = self.of.get(a.buffer), Spans.of(a)
         if found is None:
-            found = self.of[a.buffer] = Footprint(a)
-        found.touched |= Spans.of(a)
+            self.of[a.buffer] = Footprint(a, spans)
+        else:
+            found.touched |= spans
 
     def joined(self, *others: Footprints) -> dict[Buffer, Footprint]:
         """All of them, as they are now: what is added later does not show."""

@@ -13,22 +13,24 @@ docs/decisions/17-seeds.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from sim.core.lang.errors import GradientError
-from sim.core.lang.types import Type, scalar_of, size_of
 from sim.core.runtime.ambient import observers
 from sim.core.runtime.ambient.stacks import insist
 from sim.core.runtime.arrays.array import array, make_array
-from sim.core.runtime.memory.buffer import Buffer, ByteRange, Strided, View, duplicate
-from sim.core.runtime.memory.gradient_owners import CLEAR, OTHERS, ZEROED, GradientOwners, Owner
-from sim.core.runtime.memory.spans import NOTHING, Spans
+from sim.core.runtime.memory.buffer import Buffer, ByteRange, Strided, duplicate
+from sim.core.runtime.memory.gradient_owners import CLEAR, GradientOwners, Owner
+from sim.core.runtime.memory.spans import Spans
 from sim.core.runtime.tape.footprints import Footprint
+from sim.core.runtime.tape.gradients import GradientPart, emptied, numbers_of, views_of
 
 Weights = array | npt.ArrayLike
 """What weighs the elements of an array: an array like it, or host data of its shape and components."""
@@ -44,7 +46,9 @@ class Seeds:
     given: list[tuple[array, array | None]]
     memory: Mapping[Buffer, Footprint]
     order: int
-    _open: list[_Part] = field(default_factory=list)
+    _open: list[GradientPart] = field(default_factory=list)
+    _clear: dict[Buffer, Spans] = field(default_factory=dict)
+    """What is touched of gradients that hold nothing: of many arrays with few numbers they are nearly all."""
 
     @classmethod
     def of(
@@ -117,29 +121,34 @@ class Seeds:
         """Add what was put aside: what the gradients hold now is a result."""
         for part in self._open:
             part.add()
+        owner = Owner(self.order, self.order)
         for part in self._open:
-            part.leave(Owner(self.order, self.order))
-        self._open = []
+            part.leave(owner)
+        for gradient, touched in self._clear.items():
+            gradient.leave(owner, touched)
+        self._open, self._clear = [], {}
 
     def abort(self) -> None:
         """The backward broke off: all that it could have changed is as before `begin`."""
-        insist([part.put_back for part in self._open])
-        self._open = []
+        insist([*(part.put_back for part in self._open), *(partial(emptied, *entry) for entry in self._clear.items())])
+        self._open, self._clear = [], {}
 
-    def _parts(self) -> dict[Buffer, _Part]:
-        """By gradient buffer.  Raises GradientError where two arrays share a gradient and one of them is written."""
-        parts: dict[Buffer, _Part] = {}
-        for buffer, found in self.memory.items():
-            if not buffer.requires_grad:
+    def _parts(self) -> dict[Buffer, GradientPart]:
+        """By gradient buffer, but for those that hold nothing.  Raises GradientError where two arrays share a gradient
+        and one of them is written."""
+        parts: dict[Buffer, GradientPart] = {}
+        holders = [(b.gradient or b.make_gradient(), b, f) for b, f in self.memory.items() if b.requires_grad]
+        self._clear = self._holding_nothing(holders)
+        for gradient, buffer, found in holders:
+            if gradient in self._clear:
                 continue
-            gradient = buffer.gradient or buffer.make_gradient()
             touched, written = (
                 found.touched.shifted(buffer.gradient_shift),
                 found.written.shifted(buffer.gradient_shift),
             )
             part = parts.get(gradient)
             if part is None:
-                part = parts[gradient] = _Part(gradient, found.example)
+                part = parts[gradient] = GradientPart(gradient, found.example)
             elif touched & part.touched & (written | part.written):
                 raise GradientError(
                     f"two arrays on the tape have the same gradient memory, one of shape {found.example.shape}, and the"
@@ -161,180 +170,20 @@ class Seeds:
                 part.replaced |= Spans.of(weights) & spans
         return parts
 
-
-@dataclass(eq=False)
-class _Part:
-    """What a backward does to one gradient buffer.
-
-    touched, written: the gradients of what the tape has to do with, and of what it writes.
-    given: of the arrays in `grads`; named: what serves as their weights.
-    replaced: of the loss, and of arrays whose own gradient is their weight.
-    """
-
-    gradient: Buffer
-    example: array
-    touched: Spans = NOTHING
-    written: Spans = NOTHING
-    given: Spans = NOTHING
-    named: Spans = NOTHING
-    replaced: Spans = NOTHING
-    starts: bool = False
-    _kind: Type = field(init=False)
-    _size: int = field(init=False)
-    _first: int = field(init=False)
-    _owners: GradientOwners = field(default_factory=GradientOwners)
-    _untouched: bool = False
-    """Whether all of it is known to be zero, and no seed."""
-    _seeds: Spans = NOTHING
-    _consumed: Spans = NOTHING
-    _aside: list[tuple[Owner, View, Strided]] = field(default_factory=list)
-    _saved: list[tuple[View, Strided]] = field(default_factory=list)
-    _tangent: Callable[[], None] | None = None
-    """Puts the tangent of the gradient back."""
-
-    def __post_init__(self) -> None:
-        self._kind, self._size, self._first = _numbers(self.example)
-
-    def compared(self) -> GradientOwners:
-        """The owners, after a look at others' writes."""
-        return self.gradient.compared(self._size, self._first)
-
-    def divide(self, order: int, given: bool) -> None:
-        """Into seeds, what is consumed by seeds in its place, and results (the rest).  Changes nothing."""
-        owners = self.compared()
-        self._owners = owners.copy()
-        # nearly always: nobody has written to it since a tape cleared it
-        cleared = owners.ranges.get(CLEAR, NOTHING) if len(owners.ranges) == 1 and owners.compares else NOTHING
-        self._untouched = not self.touched - cleared
-        if self._untouched:
-            return
-        results, later, mixed, zero = NOTHING, NOTHING, NOTHING, NOTHING
-        for owner, spans in owners.ranges.items():
-            if owner in self._zeros():
-                zero |= spans
-            elif owner.newest <= order:
-                results |= spans
-            elif owner.oldest > order:
-                later |= spans
-            else:
-                mixed |= spans
-        user = self.touched - (zero | results | later | mixed)
-        later, mixed = later & self.touched, mixed & self.touched
-        self._refuse(
-            mixed & self.written, "holds a sum of gradients before and after this tape, which writes there",
-            "clear it between the two: tape.zero(), or a.grad.zero_()",
-        )  # fmt: skip
-        if not given:
-            self._seeds = user | (later & self.written)
-            self.starts = bool((self._seeds | owners.ranges.get(ZEROED, NOTHING)) & self.written)
-            return
-        self._refuse(
-            (user | later) & self.written - (self.given | self.replaced),
-            "holds what was written there, or what a later tape has left, and this tape writes to that array: is it a"
-            " seed beside those that are given?",
-            "clear it before: a.grad.zero_() or tape.zero(); or name it: grads={a: a.grad, ...}; or call backward()"
-            " without arguments",
-        )
-        self._refuse(
-            ((user - self.named) | (later - self.written)) & self.given - self.replaced,
-            "holds what was written there, or what a later tape has left, and grads= gives other weights: are they to"
-            " be added?",
-            "clear it before: a.grad.zero_(); or pass the sum as the weights, or the gradient itself: grads={a:"
-            " a.grad}",
-        )
-        self._consumed = (user | later) & (self.replaced | (self.given & self.written))
-
-    def _zeros(self) -> tuple[Owner, ...]:
-        """Whose content is known to be zero: others may have added to it where nobody compares."""
-        return (CLEAR, ZEROED) if self._owners.compares else ()
-
-    def _refuse(self, spans: Spans, what: str, hint: str) -> None:
-        if any(_any(view) for view in self._views(spans)):
-            raise GradientError(f"the gradient of an array of shape {self.example.shape} {what}", hint=hint)
-
-    def save(self) -> None:
-        """Copy what is there, so that it can be put back.  Changes nothing."""
-        observer = observers.current()
-        if self._untouched and observer is None:
-            return
-        content = {
-            owner: spans & self.touched for owner, spans in self._owners.ranges.items() if owner not in self._zeros()
-        }
-        content[OTHERS] = content.get(OTHERS, NOTHING) | (
-            self.touched - self._owners.owned()
-        )  # what the user has written counts as theirs
-        kept, consumed = self._seeds, self._consumed
-        for owner, spans in content.items():
-            self._saved += [
-                (view, view.buffer.device.duplicate(view)) for view in self._views(spans & (kept | consumed))
-            ]
-            self._aside += [
-                (owner, view, view.buffer.device.duplicate(view))
-                for view in self._views(spans - kept - consumed)
-                if _any(view)
-            ]
-        if observer is not None:
-            if observer.tracks(self.gradient) and (self._aside or consumed):
-                raise GradientError(
-                    "a second backward in one forward mode: the tangents of the first are still there",
-                    hint="call tape.zero() before",
-                )
-            self._tangent = observer.remembered(self.gradient)
-
-    def put_aside(self) -> None:
-        """Clear what is no seed."""
-        for view in self._views(self._consumed):
-            view.buffer.device.clear(view)
-        for _, view, _ in self._aside:
-            view.buffer.device.clear(view)
-
-    def add(self) -> None:
-        """What was put aside to the new gradient: only now, so that it does not change how sums round."""
-        for _, view, copy in self._aside:
-            view.buffer.device.add(view, copy)
-
-    def leave(self, owner: Owner) -> None:
-        """The gradient is a result of `owner`, and of those whose results it was added to."""
-        self.gradient.leave(owner, self.touched)
-        sums: dict[Owner, list[tuple[int, int]]] = {}
-        for before, view, _ in self._aside:
-            sums.setdefault(before.joined(owner), []).append((view.offset, view.offset + view.nbytes))
-        for joined, runs in sums.items():
-            self.gradient.leave(joined, Spans.union(runs))
-
-    def put_back(self) -> None:
-        """As when it was saved."""
-        for view in self._views(self.touched):
-            view.buffer.device.clear(view)
-        for view, copy in [*self._saved, *((view, copy) for _, view, copy in self._aside)]:
-            view.buffer.device.copy(view, copy)
-        self.gradient.owners = self._owners
-        if self._tangent is not None:
-            self._tangent()
-
-    def _views(self, spans: Spans) -> Iterator[View]:
-        """Runs of the gradient, as numbers."""
-        size = self._size
-        for low, high in spans.runs:
-            yield View(self.gradient, low, ((high - low) // size,), (size,), self._kind)
-
-
-def _numbers(a: array) -> tuple[Type, int, int]:
-    """What the memory of an array consists of: scalars or structs, their size in bytes, where the first begins."""
-    kind = scalar_of(a.dtype) or a.dtype
-    size = size_of(kind)
-    return kind, size, (a.offset + a.buffer.gradient_shift) % size
-
-
-def _any(view: View) -> bool:
-    """Whether a gradient is not zero."""
-    return _any_number(view.buffer.device.numpy(view))
-
-
-def _any_number(host: np.ndarray) -> bool:
-    if host.dtype.names:
-        return any(_any_number(host[name]) for name in host.dtype.names)
-    return host.dtype.kind == "f" and bool(host.any())
+    def _holding_nothing(self, holders: Sequence[tuple[Buffer, Buffer, Footprint]]) -> dict[Buffer, Spans]:
+        """Gradients that are known to be zero where they are touched, belong to one array, and are no seeds."""
+        found: dict[Buffer, Spans] = {}
+        if observers.current() is not None:
+            return found
+        named = {a.buffer for target, weights in self.given for a in (target.grad, weights) if a is not None}
+        times = Counter(gradient for gradient, _, _ in holders)
+        for gradient, buffer, footprint in holders:
+            owners = gradient.owners
+            if times[gradient] == 1 and gradient not in named and owners is not None and not owners.looked:
+                touched = footprint.touched.shifted(buffer.gradient_shift)
+                if owners.cleared(touched):
+                    found[gradient] = touched
+        return found
 
 
 @contextmanager
@@ -343,7 +192,7 @@ def gradients_kept(arrays: Iterable[array]) -> Iterator[None]:
     found = {a.grad.buffer: a for a in arrays if a.grad is not None}
     before: list[tuple[Buffer, Buffer, GradientOwners]] = []
     for gradient, example in found.items():
-        owners = gradient.compared(*_numbers(example)[1:]).copy()
+        owners = gradient.compared(*numbers_of(example)[1:]).copy()
         before.append((gradient, duplicate(gradient, 0, gradient.nbytes), owners))
     try:
         for gradient, _, _ in before:
@@ -363,14 +212,14 @@ def clear(memory: Mapping[Buffer, Footprint], before_write: Callable[[Buffer, Sp
         gradient = buffer.gradient
         if gradient is None or not buffer.requires_grad:  # of some material values alone: see `Model.gradients_of`
             continue
-        part = _Part(gradient, found.example, found.touched.shifted(buffer.gradient_shift))
-        part.compared()
-        before_write(gradient, part.touched)
-        for view in part._views(part.touched):
+        touched, (kind, size, first) = found.touched.shifted(buffer.gradient_shift), numbers_of(found.example)
+        gradient.compared(size, first)
+        before_write(gradient, touched)
+        for view in views_of(gradient, touched, kind, size):
             view.buffer.device.clear(view)
             if observer is not None:
                 observer.overwritten(make_array(gradient, view.offset, view.shape, view.strides, view.dtype))
-        gradient.leave(CLEAR, part.touched)
+        gradient.leave(CLEAR, touched)
 
 
 def _weights(target: array, given: Weights) -> array:
@@ -395,7 +244,7 @@ def _weights(target: array, given: Weights) -> array:
     return weights
 
 
-def _held(weights: array | None, parts: Mapping[Buffer, _Part]) -> Strided | None:
+def _held(weights: array | None, parts: Mapping[Buffer, GradientPart]) -> Strided | None:
     """The present values of weights; a copy where they lie in a gradient about to change.  None: the weight is one."""
     if weights is None:
         return None

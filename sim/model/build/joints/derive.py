@@ -10,9 +10,9 @@ import numpy as np
 from sim.core.lang.types import quaternion
 from sim.core.runtime.arrays.array import array
 from sim.model.build.joints.blocks import AT, JointBlock
-from sim.model.derived.arrays import ArrayFactory, source_of
+from sim.model.derived.arrays import ArrayFactory
 from sim.model.derived.body_kernels import body_derivations
-from sim.model.derived.derivation import Derivation, broadcast
+from sim.model.derived.derivation import Column, Derivation, Picked, broadcast
 from sim.model.fields import JOINT_KINDS
 from sim.model.groups import Joint
 from sim.model.materials import Materials
@@ -78,10 +78,9 @@ def derive_joints(
         for end, key, out in zip((block.parent, block.child), AT, ("joint_X_p", "joint_X_c"), strict=True):
             path = f"{block.label}.{key}"
             at = materials[path] if path in materials else materials.add(path, np.tile(end.at, (worlds, 1)))
-            turn = make.constant(np.tile(end.turn, (worlds, 1)), quaternion(make.real))
-            source = make.constant(source_of(everyone, at.size, worlds), int)
-            inputs = [at, source, turn, make.constant(rows, int)]
-            made.append(Derivation(body_derivations(make.real).joint_frame, worlds, inputs, [arrays[out]], values=[at]))
+            turn = Column(np.tile(end.turn, (worlds, 1)), quaternion(make.real))
+            inputs = [Picked.of(at, everyone, worlds), turn, Column(rows, int)]
+            made.append(Derivation(body_derivations(make.real).joint_frame, worlds, inputs, [arrays[out]]))
         starts = {"target_pos": values["joint_q_start"], "target_vel": values["joint_qd_start"]}
         for key, target in block.targets.items():
             value = materials.add(f"{block.label}.{key}", target)

@@ -11,9 +11,9 @@ import numpy as np
 
 from sim.core.runtime.arrays.array import array
 from sim.model.build import checks
-from sim.model.derived.arrays import ArrayFactory, per_element, source_of
+from sim.model.derived.arrays import ArrayFactory, per_element
 from sim.model.derived.body_kernels import body_derivations
-from sim.model.derived.derivation import Derivation, broadcast
+from sim.model.derived.derivation import Column, Derivation, Picked, broadcast
 from sim.model.groups import BodyGroup
 from sim.model.materials import Materials
 
@@ -56,12 +56,12 @@ class GivenInertia:
         """See `Inertia`."""
         count, everyone, rows = group.count, np.arange(group.count), group.bodies
         mass, com, inertia = (materials.add(f"{group.name}.{key}", value) for key, value in vars(self).items())
-        source, target = (make.constant(a, int) for a in (source_of(everyone, inertia.size, count), rows))
         kernel = body_derivations(make.real).inertia[self.inertia.shape[1]]
+        inputs = [Picked.of(inertia, everyone, count), Column(rows, int)]
         return [
             broadcast(make, mass, count, everyone, rows, arrays["body_mass"]),
             broadcast(make, com, count, everyone, rows, arrays["body_com"]),
-            Derivation(kernel, count, [inertia, source, target], [arrays["body_inertia"]], values=[inertia]),
+            Derivation(kernel, count, inputs, [arrays["body_inertia"]]),
         ]
 
 
@@ -114,12 +114,11 @@ class RoundSegments:
             for key, path in paths.items()
         )
         count, everyone = group.count, np.arange(group.count)
-        sources = [make.constant(source_of(everyone, value.size, count), int) for value in (density, radius)]
-        lengths, target = make.constant(self.lengths, make.real), make.constant(group.bodies, int)
-        inputs = [density, radius, *sources, lengths, target]
+        picked = [Picked.of(value, everyone, count) for value in (density, radius)]
+        inputs = [*picked, Column(self.lengths, make.real), Column(group.bodies, int)]
         outputs = [arrays["body_mass"], arrays["body_inertia"]]
         kernel = body_derivations(make.real).cylinder
-        return [Derivation(kernel, count, inputs, outputs, values=[density, radius])]
+        return [Derivation(kernel, count, inputs, outputs)]
 
 
 def positive(name: str, value: object) -> np.ndarray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from sim.constraints.base import REGISTRY
 from sim.constraints.slots.pattern import Slots
 from sim.model.build.blocks import ConstraintBlock, FromShapes
 from sim.model.build.shapes.blocks import ShapeBlock
-from sim.model.build.shapes.pairs import PairRows, check_kinds, collide, field_block, pattern_of, rolls
+from sim.model.build.shapes.pairs import PairRows, check_kinds, collide, field_block, pairs_of, pattern_of, rolls
 
 DIAGONAL = float(np.sqrt(0.5))
 PLACES = np.array(
@@ -36,7 +35,7 @@ SPINE = np.array([[1.0, 1.0, 0.0]])
 def rim_blocks(shapes: Sequence[ShapeBlock], joined: set[tuple[int, int]]) -> list[ConstraintBlock]:
     """joined: pairs of bodies of the first world with a joint between them."""
     pairs: dict[tuple[str, str], list[tuple[int, int]]] = {}
-    for i, j in combinations(range(len(shapes)), 2):
+    for i, j in pairs_of(np.array([shape.kind == "cylinder" for shape in shapes], bool)):
         if rolls(shapes[i], shapes[j]) and collide(shapes[i], shapes[j], joined):
             check_kinds(shapes[i], shapes[j])
             for a, b in ((i, j), (j, i)):

@@ -11,9 +11,9 @@ from sim.core.lang.types import matrix, quaternion, vector
 from sim.core.runtime.arrays.array import array
 from sim.model.build.shapes.blocks import ShapeBlock
 from sim.model.build.shapes.ridges import ridges_of
-from sim.model.derived.arrays import ArrayFactory, source_of
+from sim.model.derived.arrays import ArrayFactory
 from sim.model.derived.body_kernels import body_derivations
-from sim.model.derived.derivation import Derivation, broadcast
+from sim.model.derived.derivation import Column, Derivation, Picked, broadcast
 from sim.model.derived.shape_kernels import CAPPED, ROUND, SCALED, shape_derivations
 from sim.model.fields import SHAPE_TYPES
 from sim.model.groups import CollisionShape
@@ -66,34 +66,27 @@ def derive_shapes(
     blocks: Sequence[ShapeBlock], arrays: Mapping[str, array], materials: Materials, make: ArrayFactory
 ) -> list[Derivation]:
     """Poses, sizes and materials of shapes."""
-    made = []
+    made, none = [], Column(np.zeros(1), make.real)
     for number, block in enumerate(blocks):
         worlds = len(block.bodies)
         everyone = np.arange(worlds)
         rows = number * worlds + everyone
-        target = make.constant(rows, int)
+        target = Column(rows, int)
         values = {key: _value(block, key, materials) for key in block.values}
-        source = {key: make.constant(source_of(everyone, v.size, worlds), int) for key, v in values.items()}
-        own = shape_derivations(make.real)
-        at = values[block.place]
+        picked = {key: Picked.of(value, everyone, worlds) for key, value in values.items()}
+        own, at = shape_derivations(make.real), picked[block.place]
         if block.kind == "plane" and "normal" in values:
-            inputs = [at, values["normal"], source[block.place], source["normal"], target]
-            used = [at, values["normal"]]
-            made.append(Derivation(own.plane_frame, worlds, inputs, [arrays["shape_transform"]], values=used))
+            kernel, inputs = own.plane_frame, [at, picked["normal"], target]
         else:
-            turn = make.constant(np.tile(block.turn, (worlds, 1)), quaternion(make.real))
-            kernel, inputs = body_derivations(make.real).joint_frame, [at, source[block.place], turn, target]
-            made.append(Derivation(kernel, worlds, inputs, [arrays["shape_transform"]], values=[at]))
+            turn = Column(np.tile(block.turn, (worlds, 1)), quaternion(make.real))
+            kernel, inputs = body_derivations(make.real).joint_frame, [at, turn, target]
+        made.append(Derivation(kernel, worlds, inputs, [arrays["shape_transform"]]))
         size = values.get("half", values.get("scale"))
         if size is not None:
             made.append(broadcast(make, size, worlds, everyone, rows, arrays["shape_scale"]))
         elif "radius" in values:
-            height = values.get("half_height")
-            none = make.constant(np.zeros(worlds), make.real), make.constant(everyone, int)
-            length, of_length = none if height is None else (height, source["half_height"])
-            inputs = [values["radius"], length, source["radius"], of_length, target]
-            used = [values["radius"], *([] if height is None else [height])]
-            made.append(Derivation(own.round_size, worlds, inputs, [arrays["shape_scale"]], values=used))
+            height = picked.get("half_height", Picked(none, np.zeros(worlds, np.int32)))
+            made.append(Derivation(own.round_size, worlds, [picked["radius"], height, target], [arrays["shape_scale"]]))
         for key in (key for key in ("mu", "restitution") if key in values):
             made.append(broadcast(make, values[key], worlds, everyone, rows, arrays[f"shape_material_{key}"]))
     return made

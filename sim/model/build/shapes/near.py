@@ -84,8 +84,11 @@ def near_pairs(shapes: Sequence[ShapeBlock], joined: set[tuple[int, int]]) -> np
 
 def rolling_pairs(shapes: Sequence[ShapeBlock]) -> np.ndarray:
     """(n, n) int32 of the solids among the shapes: 1 for pairs that are constraints from the beginning anyway."""
-    solids = [shape for shape in shapes if is_solid(shape)]
-    return np.array([[rolls(a, b) for b in solids] for a in solids], np.int32).reshape(len(solids), len(solids))
+    kinds = [shape.kind for shape in shapes if is_solid(shape)]
+    one = {shape.kind: shape for shape in shapes if is_solid(shape)}
+    roll = np.array([[rolls(a, b) for b in one.values()] for a in one.values()], np.int32).reshape(len(one), len(one))
+    number = np.array([list(one).index(kind) for kind in kinds], int)
+    return roll[np.ix_(number, number)]
 
 
 def meeting_shapes(

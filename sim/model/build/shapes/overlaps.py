@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import combinations
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -119,9 +118,7 @@ def check_apart(model: Model, shapes: Sequence[ShapeBlock], joined: set[tuple[in
     if len(solids) < 2:
         return
     places, around = np.array([s.at for s in solids]), np.array([s.around for s in solids])
-    for i, j in combinations(range(len(shapes)), 2):
-        if np.inf > around[i] + around[j] < np.linalg.norm(places[i] - places[j]):
-            continue
+    for i, j in _close(places, around):
         meet = collide(shapes[i], shapes[j], joined) or any(
             shapes[a].bodies[0] < 0 and meets_world(shapes[a], shapes[b]) for a, b in ((i, j), (j, i))
         )
@@ -135,6 +132,14 @@ def check_apart(model: Model, shapes: Sequence[ShapeBlock], joined: set[tuple[in
                 f"{shapes[i].label} and {shapes[j].label} begin {depth:.3g} m inside of each other",
                 "Move one of them, or leave it out of the `touches` of the other",
             )
+
+
+def _close(places: np.ndarray, around: np.ndarray) -> Iterator[tuple[int, int]]:
+    """The pairs of balls, at places (n, 3) and of radii (n,), that overlap; infinite ones are everywhere."""
+    for i in range(len(places) - 1):
+        reach = around[i] + around[i + 1 :]
+        apart = np.isfinite(reach) & (reach < np.linalg.norm(places[i + 1 :] - places[i], axis=1))
+        yield from ((i, i + 1 + int(j)) for j in np.flatnonzero(~apart))
 
 
 def _crossed(a: PlacedSolid, b: PlacedSolid) -> float:

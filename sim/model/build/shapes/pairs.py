@@ -7,7 +7,7 @@ pairs of one kind are one block: their sizes and coefficients are those of the s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations, product
+from itertools import product
 
 import numpy as np
 
@@ -54,11 +54,12 @@ def pair_blocks(shapes: Sequence[ShapeBlock], joined: set[tuple[int, int]], near
     fields: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
     crossings: dict[tuple[str, str, str], list[tuple[int, int]]] = {}
     hulls: list[tuple[int, int]] = []
-    for i, j in combinations(range(len(shapes)), 2):
+    of_surfaces = np.array([shape.kind in SURFACES for shape in shapes], bool)
+    for i, j in pairs_of(of_surfaces if near else np.ones(len(shapes), bool)):
         if not collide(shapes[i], shapes[j], joined):
             continue
         check_kinds(shapes[i], shapes[j])
-        if rolls(shapes[i], shapes[j]) or (near and not {shapes[i].kind, shapes[j].kind} & set(SURFACES)):
+        if rolls(shapes[i], shapes[j]):
             continue
         if {shapes[i].kind, shapes[j].kind} in HULLS:
             hulls.append((i, j) if shapes[i].kind == "mesh" else (j, i))
@@ -80,6 +81,12 @@ def pair_blocks(shapes: Sequence[ShapeBlock], joined: set[tuple[int, int]], near
         make = _mesh_and_capsule if shapes[other].kind == "capsule" else _mesh_and_angular
         made += make(shapes, mesh, other)
     return made
+
+
+def pairs_of(some: np.ndarray) -> list[tuple[int, int]]:
+    """The pairs of numbers, the lower one first, of which at least one is of some (n,) bool; in order."""
+    first, second = np.nonzero(np.triu(some[:, None] | some, 1))
+    return list(zip(first.tolist(), second.tolist(), strict=True))
 
 
 def collide(a: ShapeBlock, b: ShapeBlock, joined: set[tuple[int, int]]) -> bool:
