@@ -292,7 +292,7 @@ class FrictionStep:
                     choice = make_choice(made.constraint, made.slots, model.dtype, made.lane)
                     moved = [made.points, t.batch.placing, bodies.start, particle, unforced, bodies.turn]
                     launch(choice, threads, [*first, *reach, *moved], [t.batch.parameters])
-            kernel = make_impact(made.constraint, made.slots, model.dtype, form, self.gains is not None)
+            kernel = make_impact(made.constraint, made.slots, model.dtype, form, self.gains is not None, self.crowded)
             launch(kernel, threads, [*self._all(t), t.contacts, moving, dt])
         if self.crowded:
             self._part(dt)

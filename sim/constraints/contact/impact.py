@@ -50,6 +50,10 @@ half of that not at all."""
 CORNER = 0.5
 """Cosine of the angle between faces with a corner that something leaves at once."""
 
+AT_ONCE = 0.05
+"""What hits a body by so many steps after its first impact does so with it.  Corners of a face do, and late in a step
+some of them are only then to close, or what pushes others out takes them along: they answer the impact all the same."""
+
 FAR = 3.0
 """What is open, and would close after so many further steps like this one, is far: it has no impact in this one."""
 
@@ -121,15 +125,17 @@ def still_of(start, near):
 
 
 @memoize
-def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: bool) -> Kernel:
+def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: bool, crowded: bool) -> Kernel:
     """The impacts of contacts in a step, from where the points of their movers are, and are predicted to be; in lanes,
-    of what the step has chosen; held: by joints, which know `gains`."""
+    of what the step has chosen; held: by joints, which know `gains`; crowded: and of what closes soon after it, which
+    other contacts of a body may have hit together with (`make_meeting`)."""
     vec3, n_particles = vector(3, real), len(slots.particles)
     sides, velocities, gap = sides_of(slots, real), velocities_of(slots), gap_of(c, slots, real)
     rows_at, hit, slip = rows_of(c, slots, real), hit_of(c, slots, real), slip_of(slots)
     slip_rate, size = slip_rate_of(slots), n_particles + 2 * len(slots.bodies)
     motions, (_, _, product), predicted = motions_of(slots, real), row_functions(slots), predicted_of(slots)
     on_body = [g for g, own in enumerate(slots.bodies) if 1 in own]
+    at_once = crowded and not slots.particles
     cornered, there_at = c.frames == (0,) and n_particles + len(on_body) == 1, there_of(slots)
     point = 2 * on_body[0] if cornered and on_body else 0  # of the rows, that which moves beside the frame
 
@@ -181,12 +187,17 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
             v_0 = velocities(p_k, b_k, moving.v, moving.body_qd)
             rate = product(G_0[0], v_0)
             a, s, approach = approach_of(C_0[0], gap_1, rate, dt)
+            soon = False
+            if static(at_once):
+                soon = gap_1 >= 0.0 and gap_1 < static(AT_ONCE) * (gap_0 - gap_1)
+                if soon:
+                    s += gap_1 / (gap_0 - gap_1)
             if approach > resting:  # 0 for what rests, 1 for an impact
                 share_of_impact = real(1.0)
                 if approach < 2.0 * resting:
                     share_of_impact = (approach - resting) / resting
             rests *= 1.0 - share_of_impact
-            if gap_1 < 0.0:
+            if gap_1 < 0.0 or soon:
                 hits, time = share_of_impact * hits_of(rate, (gap_1 - C_0[0]) / dt), s * dt
                 if static(cornered):
                     passes = passing(C_0[0], rate, x_1, x_0, poses, begun, v_0, placed_k, data_k, resting, dt)

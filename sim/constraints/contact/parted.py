@@ -64,9 +64,11 @@ def make_parting(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kerne
 
     @func
     def one(k, contacts, moving, dt):
-        if hits(contacts, k):
+        time = contacts.impacts.time[k]
+        closes = (contacts.impacts.hits[k] > 0.0 or time > 0.0) and time < dt  # by itself, in this step
+        if hits(contacts, k) and closes:
             share = contacts.impacts.share[k]
-            left = share * min(1.0 - contacts.impacts.time[k] / dt, real(1.0))
+            left = share * min(1.0 - time / dt, real(1.0))
             for p in static(range(n_particles)):
                 at = contacts.points[k, static(particles[p])]
                 if moving.w[at] > 0.0:

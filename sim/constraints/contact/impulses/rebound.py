@@ -7,10 +7,12 @@ All positions are final then: where contacts touch is found once (`make_meeting`
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
+from sim.constraints.contact.boxes import chosen_of
 from sim.constraints.contact.forms import Form, every, sides_of
 from sim.constraints.contact.friction import along_both, coulomb, pressed_and_rubbed, unturned
 from sim.constraints.contact.geometry import across
 from sim.constraints.contact.hitting import meeting_of, rate_at_impact, shifts_of, two_sided
+from sim.constraints.contact.impact import AT_ONCE
 from sim.constraints.contact.impulses.restitution import Restitution
 from sim.constraints.contact.impulses.rows import (
     RowLayout,
@@ -42,7 +44,7 @@ def _pushes(contacts, k: int):
 
 @func
 def _pushed(contacts, k: int):
-    pushes = contacts.multiplier[k] > 0.0 or contacts.cut[k][0] > 0.0
+    pushes = contacts.multiplier[k] > 0.0 or contacts.cut[k][0] > 0.0 or contacts.impacts.share[k] > 0.0
     return pushes and contacts.rows.numbers[k, 0] > 0.0  # something is chosen
 
 
@@ -62,18 +64,38 @@ def make_inertias(real: Scalar) -> Kernel:
 @memoize
 def make_meeting(c: Constraint, slots: Slots, real: Scalar, form: Form, crowded: bool) -> Kernel:
     """Where contacts that push touch as a step ends, `contacts.rows`; `late` is zero from here on.  crowded: and what
-    impacts part, see `parted`."""
+    impacts part, see `parted`; and of what hits bodies without a push all but what does so `AT_ONCE` is no impact."""
     sides, masses_at = sides_of(slots, real), inertias_of(slots)
     meeting, keep, velocities = meeting_of(c, slots, real), keep_of(c, slots, real), velocities_of(slots)
     n_particles, cut, vec3 = len(slots.particles), cut_of(slots, real), vector(3, real)
     (_, _, product), pair, shifts = row_functions(slots), two_sided(slots), shifts_of(slots)
     _, along_there = rate_at_impact(slots, ())
     n_bodies, turned, turns = len(slots.bodies), turned_of(slots, real), RowLayout(c, slots).turns
+    chosen, owners = chosen_of(c), tuple(own[0] for own in slots.bodies)
+
+    @func
+    def at_once(k, contacts, moving, dt):
+        """Does a contact hit with the first ones of its bodies?"""
+        share, found = contacts.impacts.share[k], False
+        if share > 0.0 and contacts.impacts.hits[k] > 0.0 and chosen(contacts, k):
+            left, found = share * (1.0 - contacts.impacts.time[k] / dt), True
+            for g in static(range(n_bodies)):
+                b = contacts.points[k, static(owners[g])]
+                if moving.bodies.inv_mass[b] > 0.0:
+                    first = moving.body_parting[b]
+                    found = found and first[1] > 0.0 and left > first[0] - static(AT_ONCE)
+        return found
 
     @func
     def one(k, contacts, moving, dt):
         impacts, late = contacts.impacts, real(0.0)
         pushes = contacts.multiplier[k] > 0.0
+        if static(crowded):
+            if not pushes:
+                if static(n_particles == 0):
+                    pushes = at_once(k, contacts, moving, dt)
+                if not pushes:
+                    impacts.share[k] = 0.0
         if static(crowded):
             parts = cut(k, contacts, moving, dt)
             if parts[0] > 0.0:
