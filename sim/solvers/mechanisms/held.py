@@ -48,38 +48,44 @@ which is known the better the less there is left to do."""
 
 
 def rigid_batches(batches: Sequence[ConstraintBatch]) -> list[ConstraintBatch]:
-    """Constraints without compliance that hold what contacts with friction or restitution may touch.
+    """Constraints without compliance that hold what contacts with friction or restitution may touch, or what others of
+    them hold together with that.
 
     Limits of joints are among them; drives and what has a largest force are not.
     """
-    touched: list[set[int]] = [set(), set()]
-    for batch in batches:
-        if batch.set.surface:
-            for kind, own in enumerate(_movers(batch)):
-                touched[kind] |= own
-    held = []
-    for batch in batches:
-        c, made = batch.set.constraint, batch.set
-        if (
-            made.surface
-            or (c.unilateral and not c.of_joint)
-            or c.driven
-            or c.limited
-            or not any(c.elastic)
-            or not made.count
-        ):
-            continue
-        soft = np.asarray(made.compliance.numpy()).reshape(made.count, -1)[
-            :, [r for r in range(c.rows) if c.elastic[r]]
+    touched: tuple[set[int], set[int]] = (set(), set())
+    rigid = [batch for batch in batches if _is_rigid(batch)]
+    found, more = list[ConstraintBatch](), [batch for batch in batches if batch.set.surface]
+    while more:
+        for batch in more:
+            for seen, own in zip(touched, _movers(batch), strict=True):
+                seen |= own
+        more = [
+            batch
+            for batch in rigid
+            if batch not in found and any(own & seen for own, seen in zip(_movers(batch), touched, strict=True))
         ]
-        if (soft == 0.0).any() and any(own & seen for own, seen in zip(_movers(batch), touched, strict=True)):
-            held.append(batch)
-    return held
+        found += more
+    return [batch for batch in rigid if batch in found]
 
 
-def mechanisms(
-    model: Model, batches: Sequence[ConstraintBatch]
-) -> tuple[tuple[array, array], list[array], int]:
+def _is_rigid(batch: ConstraintBatch) -> bool:
+    """See `rigid_batches`."""
+    c, made = batch.set.constraint, batch.set
+    if (
+        made.surface
+        or (c.unilateral and not c.of_joint)
+        or c.driven
+        or c.limited
+        or not any(c.elastic)
+        or not made.count
+    ):
+        return False
+    soft = np.asarray(made.compliance.numpy()).reshape(made.count, -1)[:, [r for r in range(c.rows) if c.elastic[r]]]
+    return bool((soft == 0.0).any())
+
+
+def mechanisms(model: Model, batches: Sequence[ConstraintBatch]) -> tuple[tuple[array, array], list[array], int]:
     """What constraints make one, over movers that are free: the number of that of each particle and each body, -1 of
     none; that of each constraint of each batch; and how many there are."""
     host, device = model.device.numpy, model.device

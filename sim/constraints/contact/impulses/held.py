@@ -334,7 +334,9 @@ def make_velocity_kernels(c: Constraint, slots: Slots, real: Scalar, predicted: 
                 moved_p[i // 2] if i % 2 == 0 else logarithm(turns_p[i // 2]) for i in static(range(2 * n_bodies))
             ]
             ways = [x[p] - x_p[p] for p in static(range(n_particles))] + [
-                moved[i // 2] - moved_p[i // 2] if i % 2 == 0 else logarithm(turns[i // 2] * quat_inverse(turns_p[i // 2]))
+                moved[i // 2] - moved_p[i // 2]
+                if i % 2 == 0
+                else logarithm(turns[i // 2] * quat_inverse(turns_p[i // 2]))
                 for i in static(range(2 * n_bodies))
             ]
             before = velocities(p_k, b_k, v_p, body_qd_p)

@@ -18,8 +18,9 @@ from sim.constraints.contact.impulses.energy import (
     push_work_of,
 )
 from sim.constraints.slots.pattern import Slots
-from sim.core.lang.frontend.builtins import static
+from sim.core.lang.frontend.builtins import max, static
 from sim.core.lang.frontend.function import Function, func
+from sim.core.lang.library.vector import dot
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar
 
@@ -91,6 +92,10 @@ class Rebounding:
         """See `held_back_of`."""
         return held_back_of(slots, real)
 
+    def slower(self, real: Scalar) -> Function:
+        """Nothing: what an impact adds is counted."""
+        return _as_fast
+
 
 @dataclass(frozen=True)
 class NoRebound:
@@ -127,6 +132,37 @@ class NoRebound:
 
         return held_back
 
+    def slower(self, real: Scalar) -> Function:
+        """Nothing held back."""
+        return _as_fast
 
-Restitution = Rebounding | NoRebound
+
+@dataclass(frozen=True)
+class Answered(NoRebound):
+    """Contacts may rebound, and joints answer: what these take of the energy no contact can count, but need not.
+
+    Joints whose rows have no rate do no work in an impact, so with all velocities at its place before and after it,
+    whatever they answer, an impulse p of a contact adds p . (v- + v+) / 2.  With friction f of what slides at u-, and
+    then at u+, one that rebounds at e of its approach c adds nothing if it leaves by f . (u- + u+) / p - (1 - e) c less.
+    """
+
+    def slower(self, real: Scalar) -> Function:
+        """By how much less, from what pressed and rubbed so far."""
+
+        @func
+        def slower(pressed, rubbed, slips, loses):
+            less = 0.0 * pressed
+            if pressed > 0.0:
+                less = max(dot(rubbed, slips) / pressed - loses, less)
+            return less
+
+        return slower
+
+
+@func
+def _as_fast(pressed, rubbed, slips, loses):
+    return 0.0 * pressed
+
+
+Restitution = Rebounding | NoRebound | Answered
 """What contacts of a model may do."""
