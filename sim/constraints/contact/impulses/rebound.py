@@ -185,7 +185,7 @@ def make_rebound(
                     rebound = max(rebound + rate_along(k, contacts.rows, n, lasting, more), real(0.0))
             if rebound > 0.0:
                 slips = along_both(T, contacts.impacts.coming[k] + between - free)
-                rebound = max(rebound - slower(pressed, before, slips, contacts.impacts.loses[k]), real(0.0))
+                rebound -= slower(rebound, pressed, before, slips, contacts.impacts.loses[k])
             wanted, slip = (rebound - away) * dt, dt * along_both(T, between - free)
             if rebound < 0.0:  # what it leaves falls as far as that, and may be held up by others
                 wanted = max(wanted, real(0.0))

@@ -18,7 +18,7 @@ from sim.constraints.contact.impulses.energy import (
     push_work_of,
 )
 from sim.constraints.slots.pattern import Slots
-from sim.core.lang.frontend.builtins import max, static
+from sim.core.lang.frontend.builtins import max, min, static
 from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.library.vector import dot
 from sim.core.lang.memoize import memoize
@@ -141,27 +141,31 @@ class NoRebound:
 class Answered(NoRebound):
     """Contacts may rebound, and joints answer: what these take of the energy no contact can count, but need not.
 
-    Joints whose rows have no rate do no work in an impact, so with all velocities at its place before and after it,
-    whatever they answer, an impulse p of a contact adds p . (v- + v+) / 2.  With friction f of what slides at u-, and
-    then at u+, one that rebounds at e of its approach c adds nothing if it leaves by f . (u- + u+) / p - (1 - e) c less.
+    Joints whose rows have no rate do no work in an impact.  So with the velocities at its place before and after it,
+    whatever joints answer, an impulse p of a contact adds p . (v- + v+) / 2.  With friction f of what slides at u-,
+    and then at u+, one that would rebound at e of its approach c adds nothing if it leaves slower than that, by
+
+        f . (u- + u+) / p - (1 - e) c
     """
 
     def slower(self, real: Scalar) -> Function:
-        """By how much less, from what pressed and rubbed so far."""
+        """By how much less than `rebound`, from what pressed and rubbed so far."""
 
         @func
-        def slower(pressed, rubbed, slips, loses):
+        def slower(rebound, pressed, rubbed, slips, loses):
             less = 0.0 * pressed
             if pressed > 0.0:
-                less = max(dot(rubbed, slips) / pressed - loses, less)
+                beyond = dot(rubbed, slips) / pressed - loses - static(ROUNDING) * rebound
+                if beyond > 0.0:
+                    less = min(beyond, rebound)
             return less
 
         return slower
 
 
 @func
-def _as_fast(pressed, rubbed, slips, loses):
-    return 0.0 * pressed
+def _as_fast(rebound, pressed, rubbed, slips, loses):
+    return 0.0 * rebound
 
 
 Restitution = Rebounding | NoRebound | Answered
