@@ -139,7 +139,7 @@ class FrictionStep:
         bounded = Rebounding() if self.gains is None else Answered()
         self.restitution: Restitution = bounded if self._rebounds else NoRebound()
         self.crowded = self.near is not None or crowded(model, self.batches)
-        self._added = self._make_added(isinstance(self.restitution, Rebounding))
+        self._added = self._make_added(self._rebounds)
         self._parts = make_room(model, self.moving, self.crowded)
         boxes = {contact_corner, contact_edges} & {batch.set.constraint for batch in self.batches}
         self._unforced = zeros(model.body_count if boxes else 0, vector(3, real), model.device)
@@ -209,6 +209,7 @@ class FrictionStep:
                 t.impacts.share,
                 t.impacts.coming,
                 t.impacts.loses,
+                t.impacts.worked,
                 t.along,
                 t.late,
                 t.contacts.turned,

@@ -232,6 +232,6 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
         impacts.target[k], impacts.rebound[k] = target, rebound
         impacts.rests[k], impacts.before[k], impacts.after[k] = rests, before - contacts.slid[k], after
         impacts.hits[k], impacts.time[k], impacts.share[k] = hits, time, share_of_impact
-        impacts.coming[k], impacts.loses[k] = coming, loses
+        impacts.coming[k], impacts.loses[k], impacts.worked[k] = coming, loses, real(0.0)
 
     return form.kernel("impact", one, chosen_of(c), c, slots, real)

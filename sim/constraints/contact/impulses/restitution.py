@@ -92,7 +92,7 @@ class Rebounding:
         """See `held_back_of`."""
         return held_back_of(slots, real)
 
-    def slower(self, real: Scalar) -> Function:
+    def slower(self, slots: Slots) -> Function:
         """Nothing: what an impact adds is counted."""
         return _as_fast
 
@@ -132,7 +132,7 @@ class NoRebound:
 
         return held_back
 
-    def slower(self, real: Scalar) -> Function:
+    def slower(self, slots: Slots) -> Function:
         """Nothing held back."""
         return _as_fast
 
@@ -146,25 +146,33 @@ class Answered(NoRebound):
     and then at u+, one that would rebound at e of its approach c adds nothing if it leaves slower than that, by
 
         f . (u- + u+) / p - (1 - e) c
+
+    and more or less as the other contacts of the same mover add: of a box that hits with a face one corner takes back
+    what another one gives too much.
     """
 
-    def slower(self, real: Scalar) -> Function:
-        """By how much less than `rebound`, from what pressed and rubbed so far."""
+    def slower(self, slots: Slots) -> Function:
+        """By how much less than `rebound`, from what pressed and rubbed so far; keeps what that adds."""
+        added, add = budget_of(slots)
 
         @func
-        def slower(rebound, pressed, rubbed, slips, loses):
-            less = 0.0 * pressed
+        def slower(k, contacts, moving, p_k, b_k, masses, rebound, pressed, rubbed, slips):
+            less, impacts = 0.0 * pressed, contacts.impacts
             if pressed > 0.0:
-                beyond = dot(rubbed, slips) / pressed - loses - static(ROUNDING) * rebound
+                others, rubs = added(p_k, b_k, masses, moving) - impacts.worked[k], dot(rubbed, slips)
+                beyond = (rubs + 2.0 * others) / pressed - impacts.loses[k] - static(ROUNDING) * rebound
                 if beyond > 0.0:
                     less = min(beyond, rebound)
+                now = 0.5 * (rubs - pressed * (impacts.loses[k] + less))
+                add(now - impacts.worked[k], p_k, b_k, masses, moving)
+                impacts.worked[k] = now
             return less
 
         return slower
 
 
 @func
-def _as_fast(rebound, pressed, rubbed, slips, loses):
+def _as_fast(k, contacts, moving, p_k, b_k, masses, rebound, pressed, rubbed, slips):
     return 0.0 * rebound
 
 
