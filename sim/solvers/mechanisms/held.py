@@ -30,7 +30,6 @@ from sim.model.model import Model
 from sim.solvers.base import Substep
 from sim.solvers.batch import ConstraintBatch, Launches, swept
 from sim.solvers.bodies import BodyStep
-from sim.solvers.direct.structure import neighbours, trees_of
 
 COUPLED = 8
 """Sweeps over contacts and what is rigid on the same movers, over positions, at least: with a bob on a rod that meets
@@ -93,17 +92,27 @@ def mechanisms(model: Model, batches: Sequence[ConstraintBatch]) -> tuple[tuple[
     touched, sizes = list[list[int]](), [batch.set.count for batch in batches]
     for batch in batches:
         points, slots = host(batch.set.points), batch.set.slots
-        own = [points[:, list(slots.particles)], points[:, [g[0] for g in slots.bodies]] + model.particle_count]
-        touched += [[v for v in row if free[v]] for row in np.concatenate(own, axis=1).tolist()]
-    of_mover, of_constraint = np.full(len(free), -1, np.int32), np.zeros(len(touched), np.int32)
-    found = trees_of(neighbours(touched))
-    for number, tree in enumerate(found):
-        of_constraint[tree] = number
-        of_mover[[v for k in tree for v in touched[k]]] = number
+        movers = [points[:, list(slots.particles)], points[:, [g[0] for g in slots.bodies]] + model.particle_count]
+        touched += [[v for v in row if free[v]] for row in np.concatenate(movers, axis=1).tolist()]
+    root = list(range(len(free)))
+
+    def found(v: int) -> int:
+        while root[v] != v:
+            root[v] = v = root[root[v]]
+        return v
+
+    for own in touched:
+        for v in own[1:]:
+            root[found(v)] = found(own[0])
+    number: dict[int, int] = {}
+    of_constraint = np.array(
+        [number.setdefault(found(own[0]) if own else -1, len(number)) for own in touched], np.int32
+    )
+    of_mover = np.array([number.get(found(v), -1) for v in range(len(free))], np.int32)
     n = model.particle_count
     of_particle, of_body = (array(part, dtype=int32, device=device) for part in (of_mover[:n], of_mover[n:]))
     of_batches = np.split(of_constraint, np.cumsum(sizes)[:-1]) if batches else []
-    return (of_particle, of_body), [array(part, dtype=int32, device=device) for part in of_batches], len(found)
+    return (of_particle, of_body), [array(part, dtype=int32, device=device) for part in of_batches], len(number)
 
 
 def _movers(batch: ConstraintBatch) -> tuple[set[int], set[int]]:
