@@ -31,7 +31,7 @@ from sim.constraints.contact.impulses.at_once import (
     make_unstruck,
 )
 from sim.constraints.contact.impulses.rebound import make_inertias, make_meeting, make_rebound
-from sim.constraints.contact.impulses.restitution import NoRebound, Rebounding, Restitution
+from sim.constraints.contact.impulses.restitution import Answered, NoRebound, Rebounding, Restitution
 from sim.constraints.contact.impulses.rows import RowLayout, row_struct
 from sim.constraints.contact.parted import make_approaching, make_carried, make_cleared, make_parting
 from sim.constraints.contact.projection import make_contact_projection
@@ -142,9 +142,10 @@ class FrictionStep:
         self.moving = moving_struct(real)()
         self.moving.inertia = zeros(model.body_count, matrix((3, 3), real), model.device, model.requires_grad)
         self._rebounds = any(path.rpartition(".")[2] == "restitution" for path in model.materials)
-        self.restitution: Restitution = Rebounding() if self._rebounds and self.gains is None else NoRebound()
+        bounded = Rebounding() if self.gains is None else Answered()
+        self.restitution: Restitution = bounded if self._rebounds else NoRebound()
         self.crowded = self.near is not None or crowded(model, self.batches)
-        self._added = self._make_added(isinstance(self.restitution, Rebounding))
+        self._added = self._make_added(self._rebounds)
         self._parts = make_room(model, self.moving, self.crowded)
         boxes = {contact_corner, contact_edges} & {batch.set.constraint for batch in self.batches}
         self._unforced = zeros(model.body_count if boxes else 0, vector(3, real), model.device)
@@ -212,6 +213,9 @@ class FrictionStep:
                 t.impacts.hits,
                 t.impacts.time,
                 t.impacts.share,
+                t.impacts.coming,
+                t.impacts.loses,
+                t.impacts.worked,
                 t.along,
                 t.late,
                 t.contacts.turned,

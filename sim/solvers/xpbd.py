@@ -331,7 +331,7 @@ class SolverXPBD(Solver, key="xpbd"):
         touching = [t.batch for t in self.friction.touching.values()]
         launches = [(batch, rows) for batch in touching for rows in self.friction.rows_of(batch)]
         self.friction.turn_to(s.after, s.dt)
-        self.held.begin_velocities(s)
+        self.held.begin_velocities(s, [(t.batch, t.contacts.points) for t in self.friction.touching.values()])
         for iteration in range(max(self.friction.velocity_sweeps(self.iterations), self.held.velocity_sweeps)):
             back = iteration % 2 == 1
             for batch, rows in swept(launches, back):

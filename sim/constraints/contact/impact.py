@@ -180,6 +180,7 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
         gap_1 = gap(x_1, poses, placed_k, data_k)
         gap_0, resting = gap(x_0, begun, placed_k, data_k), resting_speed(moving.gravity[0], dt)
         target, rebound, rests, before, after = real(0.0), real(0.0), still_of(gap_0, resting * dt), vec3(), vec3()
+        coming, loses = vec3(), real(0.0)
         e = 0.5 * (contacts.surface.restitution[k] + contacts.surface.other_restitution[k])
         hits, time, share_of_impact = real(0.0), real(0.0), real(0.0)
         if gap_1 < 0.0 or gap_1 < FAR * (gap_0 - gap_1):
@@ -224,6 +225,9 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
                 rebound = share_of_impact * max(rebound_of(u, product(G, faster), product(G, gains), s, e), 0.0)
                 if rebound > 0.0:
                     after = (share_of_impact * (1.0 - s)) * slip_rate(n, share, arms, gains)
+                    if static(held):
+                        at_impact = [motion[i] / dt + (s - 0.5) * faster[i] for i in static(range(size))]
+                        coming, loses = slip_rate(n, share, arms, at_impact), (1.0 - e) * max(approach, 0.0)
             before = (share_of_impact * s) * slip(n, share, arms, since, moved, turns)
         if e > 0.0 and gap_1 >= 0.0 and rests == 0.0:
             target = real(LATER)
@@ -239,5 +243,6 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
         impacts.target[k], impacts.rebound[k] = target, rebound
         impacts.rests[k], impacts.before[k], impacts.after[k] = rests, before - contacts.slid[k], after
         impacts.hits[k], impacts.time[k], impacts.share[k] = hits, time, share_of_impact
+        impacts.coming[k], impacts.loses[k], impacts.worked[k] = coming, loses, real(0.0)
 
     return form.kernel("impact", one, chosen_of(c), c, slots, real)

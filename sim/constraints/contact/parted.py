@@ -160,8 +160,10 @@ def make_approaching(c: Constraint, slots: Slots, real: Scalar, form: Form) -> K
                 impacts.before[k] += hit_by * t * (along - dot(n, along) * n)
                 if impacts.rebound[k] > 0.0:
                     e = 0.5 * (surface.restitution[k] + surface.other_restitution[k])
-                    slower = (e * hit_by * t / dt) * product(G, carried)
-                    impacts.rebound[k] = max(impacts.rebound[k] - slower, real(0.0))
+                    slower = (hit_by * t / dt) * product(G, carried)
+                    impacts.rebound[k] = max(impacts.rebound[k] - e * slower, real(0.0))
+                    impacts.loses[k] = max(impacts.loses[k] - (1.0 - e) * slower, real(0.0))
+                    impacts.coming[k] += (hit_by * t / dt) * along
             if static(n_particles == 0):
                 late = hit_by * max(impacts.target[k] - C, real(0.0))
                 if late > 0.0:

@@ -30,9 +30,12 @@ def impact_kinds(real: Scalar) -> dict[str, Type]:
     hits:    1 for what acts along its rows as it hits, see `hitting`, 0 for what does so as the step ends
     time:    [s] of the impact, from the beginning of the step
     share:   1 for an impact, 0 for what rests
+    coming:  (3,) [m/s] the velocity between its places at the impact, before it, where joints answer it and it rebounds
+    loses:   [m/s] and by how much slower it is to rebound than it comes
+    worked:  what it adds to the energy so far, times h [J s], where it is asked for that
     """
-    numbers = {name: real for name in ("target", "rebound", "rests", "hits", "time", "share")}
-    return {**numbers, "before": vector(3, real), "after": vector(3, real)}
+    numbers = {name: real for name in ("target", "rebound", "rests", "hits", "time", "share", "loses", "worked")}
+    return {**numbers, **{name: vector(3, real) for name in ("before", "after", "coming")}}
 
 
 @cache

@@ -41,7 +41,7 @@ from sim.constraints.slots.pattern import Slots
 from sim.core.lang.embedding import fields_at
 from sim.core.lang.frontend.builtins import abs, static, tid
 from sim.core.lang.frontend.function import Function, func
-from sim.core.lang.library.vector import length
+from sim.core.lang.library.vector import dot, length
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, quaternion, vector
 from sim.core.runtime.arrays.array import array, array2d
@@ -272,7 +272,11 @@ def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar, crowded: 
                 away += along_there(G, velocity, shifted)
                 between += between_there(arms, velocity, shifted)
             dlam = (rebound - away) * dt / own
-            slip = dt * (between - contacts.impacts.after[k])
+            slip, coming = dt * (between - contacts.impacts.after[k]), contacts.impacts.coming[k]
+            if dot(pulled, pulled) > 0.0 and dot(coming, coming) > 0.0:  # where joints answer, see `Answered`
+                along, slips = along_both(T, pulled), along_both(T, coming + slip / dt)
+                if near(dot(along, slips) / pressed, contacts.impacts.loses[k], length(coming)):
+                    switching[k] = switching[k] | static(THRESHOLD)
             if rebound > 0.0:
                 u = slip
                 for i in static(range(2)):

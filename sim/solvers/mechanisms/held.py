@@ -17,13 +17,14 @@ from sim.constraints.contact.impulses.held import (
     HeldLayout,
     held_row_struct,
     make_gains,
+    make_pushed,
     make_velocity_kernels,
 )
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import value_type
-from sim.core.lang.types import vector
+from sim.core.lang.types import int32, vector
 from sim.core.runtime.arrays.array import array
-from sim.core.runtime.arrays.creation import copy, zeros
+from sim.core.runtime.arrays.creation import copy, full, zeros
 from sim.core.runtime.launch.launch import launch
 from sim.model.model import Model
 from sim.solvers.base import Substep
@@ -46,33 +47,72 @@ which is known the better the less there is left to do."""
 
 
 def rigid_batches(batches: Sequence[ConstraintBatch]) -> list[ConstraintBatch]:
-    """Constraints without compliance that hold what contacts with friction or restitution may touch.
+    """Constraints without compliance that hold what contacts with friction or restitution may touch, or what others of
+    them hold together with that.
 
     Limits of joints are among them; drives and what has a largest force are not.
     """
-    touched: list[set[int]] = [set(), set()]
-    for batch in batches:
-        if batch.set.surface:
-            for kind, own in enumerate(_movers(batch)):
-                touched[kind] |= own
-    held = []
-    for batch in batches:
-        c, made = batch.set.constraint, batch.set
-        if (
-            made.surface
-            or (c.unilateral and not c.of_joint)
-            or c.driven
-            or c.limited
-            or not any(c.elastic)
-            or not made.count
-        ):
-            continue
-        soft = np.asarray(made.compliance.numpy()).reshape(made.count, -1)[
-            :, [r for r in range(c.rows) if c.elastic[r]]
+    touched: tuple[set[int], set[int]] = (set(), set())
+    rigid = [batch for batch in batches if _is_rigid(batch)]
+    found, more = list[ConstraintBatch](), [batch for batch in batches if batch.set.surface]
+    while more:
+        for batch in more:
+            for seen, own in zip(touched, _movers(batch), strict=True):
+                seen |= own
+        more = [
+            batch
+            for batch in rigid
+            if batch not in found and any(own & seen for own, seen in zip(_movers(batch), touched, strict=True))
         ]
-        if (soft == 0.0).any() and any(own & seen for own, seen in zip(_movers(batch), touched, strict=True)):
-            held.append(batch)
-    return held
+        found += more
+    return [batch for batch in rigid if batch in found]
+
+
+def _is_rigid(batch: ConstraintBatch) -> bool:
+    """See `rigid_batches`."""
+    c, made = batch.set.constraint, batch.set
+    if (
+        made.surface
+        or (c.unilateral and not c.of_joint)
+        or c.driven
+        or c.limited
+        or not any(c.elastic)
+        or not made.count
+    ):
+        return False
+    soft = np.asarray(made.compliance.numpy()).reshape(made.count, -1)[:, [r for r in range(c.rows) if c.elastic[r]]]
+    return bool((soft == 0.0).any())
+
+
+def mechanisms(model: Model, batches: Sequence[ConstraintBatch]) -> tuple[tuple[array, array], list[array], int]:
+    """What constraints make one, over movers that are free: the number of that of each particle and each body, -1 of
+    none; that of each constraint of each batch; and how many there are."""
+    host, device = model.device.numpy, model.device
+    free = np.concatenate([host(model.particle_free), host(model.body_free)]) != 0
+    touched, sizes = list[list[int]](), [batch.set.count for batch in batches]
+    for batch in batches:
+        points, slots = host(batch.set.points), batch.set.slots
+        movers = [points[:, list(slots.particles)], points[:, [g[0] for g in slots.bodies]] + model.particle_count]
+        touched += [[v for v in row if free[v]] for row in np.concatenate(movers, axis=1).tolist()]
+    root = list(range(len(free)))
+
+    def found(v: int) -> int:
+        while root[v] != v:
+            root[v] = v = root[root[v]]
+        return v
+
+    for own in touched:
+        for v in own[1:]:
+            root[found(v)] = found(own[0])
+    number: dict[int, int] = {}
+    of_constraint = np.array(
+        [number.setdefault(found(own[0]) if own else -1, len(number)) for own in touched], np.int32
+    )
+    of_mover = np.array([number.get(found(v), -1) for v in range(len(free))], np.int32)
+    n = model.particle_count
+    of_particle, of_body = (array(part, dtype=int32, device=device) for part in (of_mover[:n], of_mover[n:]))
+    of_batches = np.split(of_constraint, np.cumsum(sizes)[:-1]) if batches else []
+    return (of_particle, of_body), [array(part, dtype=int32, device=device) for part in of_batches], len(number)
 
 
 def _movers(batch: ConstraintBatch) -> tuple[set[int], set[int]]:
@@ -84,11 +124,12 @@ def _movers(batch: ConstraintBatch) -> tuple[set[int], set[int]]:
 
 @dataclass(eq=False)
 class _Held:
-    """A batch, and what a step keeps of it: dC/dt of its rows, their impulses on velocities, and on `gains`, and the
-    rows themselves, a struct of arrays."""
+    """A batch, with the mechanism of each of its constraints, and what a step keeps of it: dC/dt of its rows, their
+    impulses on velocities, and on `gains`, and the rows themselves, a struct of arrays."""
 
     batch: ConstraintBatch
     kernels: HeldKernels
+    mechanism: array
     rate: array
     impulse: array
     gained: array
@@ -108,16 +149,19 @@ class HeldVelocities:
     def __post_init__(self, begins: Callable[[ConstraintBatch], bool]) -> None:
         model = self.model
         grad, device, vec3, spatial = model.requires_grad, model.device, vector(3, model.dtype), vector(6, model.dtype)
+        self._of_movers, of_batches, count = mechanisms(model, self.batches)
+        self._pushed, self._all = zeros(count, int32, device), full(count, 1, int32, device)
         self._held = [
-            _Held(batch, self._kernels(batch, begins(batch)), rate, impulse, gained, self._rows(batch))
-            for batch in self.batches
+            _Held(batch, self._kernels(batch, begins(batch)), of_batch, rate, impulse, gained, self._rows(batch))
+            for batch, of_batch in zip(self.batches, of_batches, strict=True)
             for kind in [value_type(batch.set.constraint, model.dtype)]
             for rate, impulse, gained in [[zeros(batch.set.count, kind, device, grad) for _ in range(3)]]
         ]
         n, bodies = (model.particle_count, model.body_count) if self._held else (0, 0)
         self._dx, self._turn = (zeros(bodies, a.dtype, device, grad) for a in (self.bodies.dx, self.bodies.turn))
         self._particle = zeros(n, particle_layout(model.dtype).type(model.dtype), device, grad)
-        self.gains, self.body_gains = zeros(n, vec3, device, grad), zeros(bodies, spatial, device, grad)
+        self._v, self.gains = (zeros(n, vec3, device, grad) for _ in range(2))
+        self._body_qd, self.body_gains = (zeros(bodies, spatial, device, grad) for _ in range(2))
 
     def _rows(self, batch: ConstraintBatch) -> Any:
         made, model = batch.set, self.model
@@ -130,7 +174,7 @@ class HeldVelocities:
     @property
     def scratch(self) -> list[array]:
         """Arrays that every step writes before it reads them."""
-        own = [self._dx, self._turn, self._particle, self.gains, self.body_gains]
+        own = [self._pushed, self._dx, self._turn, self._particle, self._v, self._body_qd, self.gains, self.body_gains]
         return own + [a for held in self._held for a in self._kept(held)]
 
     @staticmethod
@@ -166,12 +210,13 @@ class HeldVelocities:
         gains, body_gains = make_gains(real)
         if model.particle_count:
             copy(self._particle, s.particle)
-            launch(gains, model.particle_count, [s.particle, s.reference, s.before.particle_qd, s.dt], [self.gains])
+            given = [s.particle, s.reference, s.before.particle_qd, s.dt]
+            launch(gains, model.particle_count, given, [self._v, self.gains])
         if model.body_count:
             copy(self._dx, bodies.dx)
             copy(self._turn, bodies.turn)
             given = [bodies.start, bodies.momentum, s.before.body_qd, s.dt, *bodies.moving]
-            launch(body_gains, model.body_count, given, [self.body_gains])
+            launch(body_gains, model.body_count, given, [self._body_qd, self.body_gains])
         for held in self._held:
             made = held.batch.set
             data = [made.points, held.batch.placing, held.batch.parameters_in(s.after), made.compliance]
@@ -180,8 +225,9 @@ class HeldVelocities:
         for done in range(COUPLED // 2):  # what they are for is of the order of a step
             for held in self._there_and_back(done):
                 for _, rows in swept([(held.batch, rows) for rows in held.batch.colors], done % 2 == 1):
-                    given = [rows.begin, held.batch.set.points, held.rows, held.batch.multiplier, 0.0]
-                    launch(held.kernels.hold, rows.count, given, [self.gains, self.body_gains, held.gained])
+                    given = [rows.begin, held.batch.set.points, held.mechanism, self._all, held.rows]
+                    out = [self.gains, self.body_gains, held.gained]
+                    launch(held.kernels.hold, rows.count, [*given, held.batch.multiplier, 0.0], out)
 
     def _kernels(self, batch: ConstraintBatch, predicted: bool) -> HeldKernels:
         """Impulses on positions, 1 - s of an impact at s, act along rows at the start of a step (`direction`), the rest
@@ -191,8 +237,15 @@ class HeldVelocities:
     def _there_and_back(self, done: int) -> list[_Held]:
         return self._held[::-1] if done % 2 == 1 else self._held
 
-    def begin_velocities(self, s: Substep) -> None:
-        """Velocities are those after the step from now on, and so are rates: of what rests they stay."""
+    def begin_velocities(self, s: Substep, contacts: Sequence[tuple[ConstraintBatch, array]]) -> None:
+        """Velocities are those after the step from now on, and so are rates: of what rests they stay.  contacts: those
+        of what may touch, with their points; what none of them pushes, nor a limit, is left as it is."""
+        if self._held:
+            self._pushed.zero_()
+        limits = [(held.batch, held.batch.set.points) for held in self._held if held.batch.set.constraint.unilateral]
+        for batch, points in [*contacts, *limits] if self._held else []:
+            kernel = make_pushed(batch.set.slots, self.model.dtype)
+            launch(kernel, batch.set.count, [points, batch.multiplier, *self._of_movers], [self._pushed])
         for held in self._held:
             given = [held.batch.set.points, held.rows, s.after.particle_qd, s.after.body_qd]
             launch(held.kernels.rates, held.batch.set.count, given, [held.rate, held.impulse])
@@ -204,13 +257,13 @@ class HeldVelocities:
         velocities = [s.after.particle_qd, s.after.body_qd]
         for held in self._held if done in MEETINGS else []:
             made = held.batch.set
-            data = [made.points, held.batch.placing, held.batch.parameters_in(s.after), made.compliance]
-            masses = [model.particle_inv_mass, s.reference, bodies.start, model.gravity, s.dt]
-            at = [s.particle, bodies.dx, bodies.turn, self._particle, self._dx, self._turn, held.rate]
-            launch(held.kernels.meet, made.count, [*data, *masses, *at, *velocities], [held.rows])
+            data = [made.points, held.mechanism, self._pushed, held.batch.placing, held.batch.parameters_in(s.after)]
+            masses = [made.compliance, model.particle_inv_mass, s.reference, bodies.start, model.gravity, s.dt]
+            at = [s.particle, bodies.dx, bodies.turn, self._particle, self._dx, self._turn, self._v, self._body_qd]
+            launch(held.kernels.meet, made.count, [*data, *masses, *at, held.rate, *velocities], [held.rows])
         for again in range(done, done + 2):
             for held in self._there_and_back(again):
                 made, hold = held.batch.set, held.kernels.hold
                 for _, rows in swept([(held.batch, rows) for rows in held.batch.colors], again % 2 == 1):
-                    given = [rows.begin, made.points, held.rows, held.batch.multiplier, 1.0 / s.dt]
-                    launch(hold, rows.count, given, [*velocities, held.impulse])
+                    given = [rows.begin, made.points, held.mechanism, self._pushed, held.rows, held.batch.multiplier]
+                    launch(hold, rows.count, [*given, 1.0 / s.dt], [*velocities, held.impulse])

@@ -38,14 +38,22 @@ SMALL = 1e-3
 
 @memoize
 def make_gains(real: Scalar) -> tuple[Kernel, Kernel]:
-    """What forces add to the velocities of particles, and of bodies, in the step so far."""
+    """Velocities of particles, and of bodies, in the step so far, and what forces have added to them."""
     vec3, spatial, quat, Bodies = vector(3, real), vector(6, real), quaternion(real), body_struct(real)
     layout = particle_layout(real)
 
     @kernel
-    def gains(particle: array[layout.type(real)], x_ref: array[vec3], v: array[vec3], dt: real, out: array[vec3]):
+    def gains(
+        particle: array[layout.type(real)],
+        x_ref: array[vec3],
+        v: array[vec3],
+        dt: real,
+        found: array[vec3],
+        gained: array[vec3],
+    ):
         i = tid()
-        out[i] = layout.displacement(particle[i], x_ref[i]) / dt - v[i]
+        now = layout.displacement(particle[i], x_ref[i]) / dt
+        found[i], gained[i] = now, now - v[i]
 
     @kernel
     def body_gains(
@@ -56,13 +64,37 @@ def make_gains(real: Scalar) -> tuple[Kernel, Kernel]:
         dx: array[vec3],
         turn: array[quat],
         turning: array[vec3],
-        out: array[spatial],
+        found: array[spatial],
+        gained: array[spatial],
     ):
         i = tid()
         v, omega = dx[i] / dt, spin_of(i, turn[i], bodies, momentum, turning, dt)
-        out[i] = spatial(v[0], v[1], v[2], omega[0], omega[1], omega[2]) - body_qd[i]
+        now = spatial(v[0], v[1], v[2], omega[0], omega[1], omega[2])
+        found[i], gained[i] = now, now - body_qd[i]
 
     return gains, body_gains
+
+
+@memoize
+def make_pushed(slots: Slots, real: Scalar) -> Kernel:
+    """Which mechanisms constraints `tid()` push: 1, for those of their particles, and of bodies, -1 of none."""
+    particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
+
+    @kernel(name=f"pushed_{slots.kinds}")
+    def push(
+        points: array2d[int], multiplier: array[real], of_particle: array[int], of_body: array[int], pushed: array[int]
+    ):
+        k = tid()
+        if multiplier[k] > 0.0:
+            for j in static(particles):
+                if of_particle[points[k, j]] >= 0:
+                    pushed[of_particle[points[k, j]]] = 1
+            for j in static(owners):
+                if of_body[points[k, j]] >= 0:
+                    pushed[of_body[points[k, j]]] = 1
+
+    push.race_free = True  # all of them write the same
+    return push
 
 
 @func
@@ -267,6 +299,8 @@ def make_velocity_kernels(c: Constraint, slots: Slots, real: Scalar, predicted: 
     @kernel(name=f"meet_{c.name}_{slots.kinds}")
     def meet(
         points: array2d[int],
+        mechanism: array[int],
+        pushed: array[int],
         placing: SlotData,
         data: Data,
         compliance: array[value],
@@ -281,47 +315,53 @@ def make_velocity_kernels(c: Constraint, slots: Slots, real: Scalar, predicted: 
         particle_p: array[particle_type],
         dx_p: array[vec3],
         turn_p: array[quat],
+        v_p: array[vec3],
+        body_qd_p: array[spatial],
         rate: array[value],
         v: array[vec3],
         body_qd: array[spatial],
         rows: Rows,
     ):
         k = tid()
-        p_k, b_k, of_p, begun, moved, turns, poses = movers(k, points, bodies, particle, dx, turn)
-        _, _, then_p, _, moved_p, turns_p, poses_p = movers(k, points, bodies, particle_p, dx_p, turn_p)
-        x = [position(of_p[p]) for p in static(range(n_particles))]
-        x_p = [position(then_p[p]) for p in static(range(n_particles))]
-        masses, inertias = masses_at(p_k, b_k, poses, w, bodies)
-        velocity = velocities(p_k, b_k, v, body_qd)
-        come = [displacement(then_p[p], x_ref[p_k[p]]) for p in static(range(n_particles))] + [
-            moved_p[i // 2] if i % 2 == 0 else logarithm(turns_p[i // 2]) for i in static(range(2 * n_bodies))
-        ]
-        ways = [x[p] - x_p[p] for p in static(range(n_particles))] + [
-            moved[i // 2] - moved_p[i // 2] if i % 2 == 0 else logarithm(turns[i // 2] * quat_inverse(turns_p[i // 2]))
-            for i in static(range(2 * n_bodies))
-        ]
-        changes = [velocity[i] - come[i] / dt for i in static(range(q))]
-        left, share = since_impact(ways, changes, come, masses, inertias, gravity[0], dt)
-        back = share * left
-        G = rows_there(
-            k,
-            [x_p[p] - back * come[p] for p in static(range(n_particles))],
-            [
-                (
-                    poses_p[g][0] - back * moved_p[g],
-                    exponential((1.0 - back) * come[n_particles + 2 * g + 1]) * begun[g][1],
-                )
-                for g in static(range(n_bodies))
-            ],
-            placing,
-            data,
-        )
-        D = rows_there(k, x_p if predicted else x, poses_p if predicted else poses, placing, data)
-        wanted = (1.0 - share) * rate[k]
-        if static(one_sided):  # what has come to a rigid stop is at rest there
-            if compliance[k] == 0.0:
-                wanted = real(0.0)
-        store(k, rows, G, D, masses, inertias, compliance[k], wanted, dt)
+        if pushed[mechanism[k]] > 0:
+            p_k, b_k, of_p, begun, moved, turns, poses = movers(k, points, bodies, particle, dx, turn)
+            _, _, then_p, _, moved_p, turns_p, poses_p = movers(k, points, bodies, particle_p, dx_p, turn_p)
+            x = [position(of_p[p]) for p in static(range(n_particles))]
+            x_p = [position(then_p[p]) for p in static(range(n_particles))]
+            masses, inertias = masses_at(p_k, b_k, poses, w, bodies)
+            velocity = velocities(p_k, b_k, v, body_qd)
+            come = [displacement(then_p[p], x_ref[p_k[p]]) for p in static(range(n_particles))] + [
+                moved_p[i // 2] if i % 2 == 0 else logarithm(turns_p[i // 2]) for i in static(range(2 * n_bodies))
+            ]
+            ways = [x[p] - x_p[p] for p in static(range(n_particles))] + [
+                moved[i // 2] - moved_p[i // 2]
+                if i % 2 == 0
+                else logarithm(turns[i // 2] * quat_inverse(turns_p[i // 2]))
+                for i in static(range(2 * n_bodies))
+            ]
+            before = velocities(p_k, b_k, v_p, body_qd_p)
+            changes = [velocity[i] - before[i] for i in static(range(q))]
+            left, share = since_impact(ways, changes, come, masses, inertias, gravity[0], dt)
+            back = share * left
+            G = rows_there(
+                k,
+                [x_p[p] - back * come[p] for p in static(range(n_particles))],
+                [
+                    (
+                        poses_p[g][0] - back * moved_p[g],
+                        exponential((1.0 - back) * come[n_particles + 2 * g + 1]) * begun[g][1],
+                    )
+                    for g in static(range(n_bodies))
+                ],
+                placing,
+                data,
+            )
+            D = rows_there(k, x_p if predicted else x, poses_p if predicted else poses, placing, data)
+            wanted = (1.0 - share) * rate[k]
+            if static(one_sided):  # what has come to a rigid stop is at rest there
+                if compliance[k] == 0.0:
+                    wanted = real(0.0)
+            store(k, rows, G, D, masses, inertias, compliance[k], wanted, dt)
 
     @func
     def pushes(multiplier):
@@ -334,6 +374,8 @@ def make_velocity_kernels(c: Constraint, slots: Slots, real: Scalar, predicted: 
     def hold(
         start: int,
         points: array2d[int],
+        mechanism: array[int],
+        pushed: array[int],
         rows: Rows,
         multiplier: array[value],
         earlier: real,
@@ -342,7 +384,7 @@ def make_velocity_kernels(c: Constraint, slots: Slots, real: Scalar, predicted: 
         impulse: array[value],
     ):
         k = start + tid()
-        if pushes(multiplier[k]):
+        if pushed[mechanism[k]] > 0 and pushes(multiplier[k]):
             p_k, b_k = [points[k, j] for j in static(slots.particles)], [points[k, j] for j in static(owners)]
             velocity, p, b, dp = velocities(p_k, b_k, v, body_qd), impulse[k], column(), column()
             rates = rates_of(k, rows, velocity)

@@ -142,6 +142,7 @@ def make_rebound(
     rate, spread, (_, response, _) = rate_of(c, slots), spread_of(c, slots), row_functions(slots)
     gradient, rate_along, force = normal_of(c, slots, real)
     held_back, (added, add) = restitution.held_back(slots, real), restitution.budget(slots)
+    slower = restitution.slower(slots)
     particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
     layout = RowLayout(c, slots)
     pair, last, shifts = two_sided(slots), layout.turns - 1, shifts_of(slots)
@@ -204,6 +205,9 @@ def make_rebound(
                     more = rate(n, share, arms, lasting)
                     free += more
                     rebound = max(rebound + rate_along(k, contacts.rows, n, lasting, more), real(0.0))
+            if rebound > 0.0:
+                slips = along_both(T, contacts.impacts.coming[k] + between - free)
+                rebound -= slower(k, contacts, moving, p_k, b_k, masses, rebound, pressed, before, slips)
             wanted, slip = (rebound - away) * dt, dt * along_both(T, between - free)
             if rebound < 0.0:  # what it leaves falls as far as that, and may be held up by others
                 wanted = max(wanted, real(0.0))

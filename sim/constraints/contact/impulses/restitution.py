@@ -18,8 +18,9 @@ from sim.constraints.contact.impulses.energy import (
     push_work_of,
 )
 from sim.constraints.slots.pattern import Slots
-from sim.core.lang.frontend.builtins import static
+from sim.core.lang.frontend.builtins import max, min, static
 from sim.core.lang.frontend.function import Function, func
+from sim.core.lang.library.vector import dot
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar
 
@@ -91,6 +92,10 @@ class Rebounding:
         """See `held_back_of`."""
         return held_back_of(slots, real)
 
+    def slower(self, slots: Slots) -> Function:
+        """Nothing: what an impact adds is counted."""
+        return _as_fast
+
 
 @dataclass(frozen=True)
 class NoRebound:
@@ -127,6 +132,49 @@ class NoRebound:
 
         return held_back
 
+    def slower(self, slots: Slots) -> Function:
+        """Nothing held back."""
+        return _as_fast
 
-Restitution = Rebounding | NoRebound
+
+@dataclass(frozen=True)
+class Answered(NoRebound):
+    """Contacts may rebound, and joints answer: what these take of the energy no contact can count, but need not.
+
+    Joints whose rows have no rate do no work in an impact.  So with the velocities at its place before and after it,
+    whatever joints answer, an impulse p of a contact adds p . (v- + v+) / 2.  With friction f of what slides at u-,
+    and then at u+, one that would rebound at e of its approach c adds nothing if it leaves slower than that, by
+
+        f . (u- + u+) / p - (1 - e) c
+
+    and more or less as the other contacts of the same mover add: of a box that hits with a face one corner takes back
+    what another one gives too much.
+    """
+
+    def slower(self, slots: Slots) -> Function:
+        """By how much less than `rebound`, from what pressed and rubbed so far; keeps what that adds."""
+        added, add = budget_of(slots)
+
+        @func
+        def slower(k, contacts, moving, p_k, b_k, masses, rebound, pressed, rubbed, slips):
+            less, impacts = 0.0 * pressed, contacts.impacts
+            if pressed > 0.0:
+                others, rubs = added(p_k, b_k, masses, moving) - impacts.worked[k], dot(rubbed, slips)
+                beyond = (rubs + 2.0 * others) / pressed - impacts.loses[k] - static(ROUNDING) * rebound
+                if beyond > 0.0:
+                    less = min(beyond, rebound)
+                now = 0.5 * (rubs - pressed * (impacts.loses[k] + less))
+                add(now - impacts.worked[k], p_k, b_k, masses, moving)
+                impacts.worked[k] = now
+            return less
+
+        return slower
+
+
+@func
+def _as_fast(k, contacts, moving, p_k, b_k, masses, rebound, pressed, rubbed, slips):
+    return 0.0 * rebound
+
+
+Restitution = Rebounding | NoRebound | Answered
 """What contacts of a model may do."""
