@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sim.constraints.contact.boxes import contact_corner, contact_edges
-from sim.constraints.contact.choice import make_choice, make_unforced
 from sim.constraints.contact.forms import (
     Form,
     LanesInTurn,
@@ -36,11 +34,6 @@ from sim.constraints.contact.impulses.rows import RowLayout, row_struct
 from sim.constraints.contact.parted import make_approaching, make_carried, make_cleared, make_parting
 from sim.constraints.contact.projection import make_contact_projection
 from sim.constraints.contact.resting import make_contact_end, make_contact_start, make_parted_end, make_slid
-from sim.constraints.contact.solids.facets import FACETS, make_side_choice
-from sim.constraints.contact.solids.mesh_edges import contact_mesh_edges, make_mesh_edge_choice
-from sim.constraints.contact.solids.meshes import contact_mesh, make_mesh_choice
-from sim.constraints.contact.solids.rim_choice import make_rim_choice
-from sim.constraints.contact.solids.rims import RIM_CONTACTS
 from sim.constraints.contact.surface import impact_kinds, impact_struct, surface_struct
 from sim.core.lang.types import matrix, vector
 from sim.core.runtime.arrays.array import array
@@ -53,21 +46,12 @@ from sim.model.model import Model
 from sim.model.state import State
 from sim.solvers.batch import ConstraintBatch, Rows
 from sim.solvers.bodies import BodyStep
+from sim.solvers.contacts.choices import Choices
 from sim.solvers.integrators import BODY_QD_BEFORE, QD_BEFORE
 from sim.solvers.joints import DryJoints
 from sim.solvers.near.crowded import crowded, make_room, make_split
 from sim.solvers.near.lanes import NearContacts, NearLanes
 from sim.solvers.near.passing import PassingCheck, PointPassingCheck
-
-CHOSEN = {
-    contact_corner: ("face",),
-    contact_edges: ("edge", "other_edge"),
-    contact_mesh: ("side", "a", "b", "c"),
-    contact_mesh_edges: ("side", "a", "b"),
-    **RIM_CONTACTS,
-    **FACETS,
-}
-"""Parameters that every step chooses."""
 
 STACKED = 4
 """Sweeps over velocities for one over positions, where bodies touch bodies or particles, or have several contacts: the
@@ -111,11 +95,6 @@ class Touching:
     late: array
     still: array
 
-    @property
-    def chosen(self) -> list[array]:
-        """Parameters that a step chooses."""
-        return [getattr(self.batch.parameters, name) for name in CHOSEN.get(self.batch.set.constraint, ())]
-
 
 def _over_all(made: ConstraintSet) -> tuple[Form, int]:
     """Of a launch over all rows of a set, or all of its lanes: its form, and how many threads it has."""
@@ -147,8 +126,8 @@ class FrictionStep:
         self.crowded = self.near is not None or crowded(model, self.batches)
         self._added = self._make_added(self._rebounds)
         self._parts = make_room(model, self.moving, self.crowded)
-        boxes = {contact_corner, contact_edges} & {batch.set.constraint for batch in self.batches}
-        self._unforced = zeros(model.body_count if boxes else 0, vector(3, real), model.device)
+        reach = None if self.near is None else self.near.reach
+        self.choices = Choices(model, self.bodies, [batch for batch in self.batches if batch.set.surface], reach)
         self.touching: dict[str, Touching] = {}
         self.dry = DryJoints(model, self.bodies, list(self.batches))
         rough = any(batch.set.surface for batch in self.batches)
@@ -162,9 +141,6 @@ class FrictionStep:
             n, grad = batch.set.count, model.requires_grad
             for name, kind in impact_kinds(real).items():
                 setattr(impacts, name, zeros(n, kind, model.device, grad))
-            for name in CHOSEN.get(batch.set.constraint, ()):  # integers: without a gradient
-                chosen = batch.set.constraint.parameters[name].type(real)
-                setattr(batch.parameters, name, zeros(n, chosen, model.device))
             along, turned = (zeros(n, vector(3, real), model.device, grad) for _ in range(2))
             late = zeros(n, real, model.device, grad)
             still = zeros(n, vector(3, real), model.device, requires_grad=False)
@@ -201,27 +177,17 @@ class FrictionStep:
         """Arrays that every step writes before it reads them."""
         near = [] if self.near is None else self.near.scratch
         passing = [*self.passing.scratch, *self.points_passing.scratch]
-        return [*near, *passing, *self.dry.scratch, *self._parts, self._unforced, *self._added, self.moving.inertia] + [
+        own = [self.moving.inertia, *self._parts, *self._added]
+        return [*near, *passing, *self.dry.scratch, *self.choices.scratch, *own] + [
             a
             for t in self.touching.values()
             for a in (
-                t.impacts.target,
-                t.impacts.rebound,
-                t.impacts.rests,
-                t.impacts.before,
-                t.impacts.after,
-                t.impacts.hits,
-                t.impacts.time,
-                t.impacts.share,
-                t.impacts.coming,
-                t.impacts.loses,
-                t.impacts.worked,
+                *(getattr(t.impacts, name) for name in impact_kinds(self.model.dtype)),
                 t.along,
                 t.late,
                 t.contacts.turned,
                 t.contacts.rows.vectors,
                 t.contacts.rows.numbers,
-                *t.chosen,
             )
         ]
 
@@ -261,10 +227,7 @@ class FrictionStep:
             moving.gains, moving.body_gains = self.gains
         for values in self._added:
             values.zero_()
-        unforced = self._unforced
-        if unforced.size:
-            inputs = [before.body_qd, model.body_inv_mass, bodies.dx, dt]
-            launch(make_unforced(model.dtype), unforced.size, inputs, [unforced])
+        self.choices.begin(before, dt)
         for t in self.touching.values():
             made, lanes = t.batch.set, self._lanes(t)
             if lanes is not None:
@@ -274,28 +237,7 @@ class FrictionStep:
                 lanes.recall(before)
             self._remember(t, before)
             form, threads = _over_all(made)
-            first = [] if lanes is None else [lanes.lanes]
-            if made.constraint in CHOSEN:
-                reach = [] if self.near is None else [self.near.reach]
-                moved = [made.points, t.batch.placing, bodies.start, particle, bodies.dx, bodies.turn]
-                if made.constraint is contact_mesh:
-                    meshes = [model.mesh_vertices, model.mesh_triangles, model.shape_triangles, model.shape_corners]
-                    choice = make_mesh_choice(made.slots, model.dtype)
-                    launch(choice, made.count, [*moved, reference, *meshes], [t.batch.parameters])
-                elif made.constraint is contact_mesh_edges:
-                    ridges = [model.mesh_vertices, model.mesh_hinges, model.shape_hinges, model.shape_corners]
-                    choice = make_mesh_edge_choice(made.slots, model.dtype)
-                    launch(choice, made.count, [*moved, *ridges], [t.batch.parameters])
-                elif made.constraint in FACETS:
-                    choice = make_side_choice(made.constraint, made.slots, model.dtype)
-                    launch(choice, made.count, [*moved, reference], [t.batch.parameters])
-                elif made.constraint in RIM_CONTACTS:
-                    choice = make_rim_choice(made.constraint, made.slots, model.dtype)
-                    launch(choice, made.count, moved, [t.batch.parameters])
-                else:
-                    choice = make_choice(made.constraint, made.slots, model.dtype, made.lane)
-                    moved = [made.points, t.batch.placing, bodies.start, particle, unforced, bodies.turn]
-                    launch(choice, threads, [*first, *reach, *moved], [t.batch.parameters])
+            self.choices.make(t.batch, particle, reference, [] if lanes is None else [lanes.lanes], threads)
             kernel = make_impact(made.constraint, made.slots, model.dtype, form, self.gains is not None, self.crowded)
             launch(kernel, threads, [*self._all(t), t.contacts, moving, dt])
         if self.crowded:

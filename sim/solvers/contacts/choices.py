@@ -1,0 +1,89 @@
+"""What of two shapes touches in a step: corners, edges, faces and rims of boxes, cylinders and meshes, as predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sim.constraints.contact.boxes import contact_corner, contact_edges
+from sim.constraints.contact.choice import make_choice, make_unforced
+from sim.constraints.contact.solids.facets import FACETS, make_side_choice
+from sim.constraints.contact.solids.mesh_edges import contact_mesh_edges, make_mesh_edge_choice
+from sim.constraints.contact.solids.meshes import contact_mesh, make_mesh_choice
+from sim.constraints.contact.solids.rim_choice import make_rim_choice
+from sim.constraints.contact.solids.rims import RIM_CONTACTS
+from sim.core.lang.types import vector
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.launch.launch import launch
+from sim.model.model import Model
+from sim.model.state import State
+from sim.solvers.batch import ConstraintBatch
+from sim.solvers.bodies import BodyStep
+
+CHOSEN = {
+    contact_corner: ("face",),
+    contact_edges: ("edge", "other_edge"),
+    contact_mesh: ("side", "a", "b", "c"),
+    contact_mesh_edges: ("side", "a", "b"),
+    **RIM_CONTACTS,
+    **FACETS,
+}
+"""Parameters that every step chooses."""
+
+
+@dataclass(eq=False)
+class Choices:
+    """The integers that contacts choose anew in every step; reach: how near [m] pairs are that were looked for."""
+
+    model: Model
+    bodies: BodyStep
+    batches: Sequence[ConstraintBatch]
+    reach: float | None
+
+    def __post_init__(self) -> None:
+        model = self.model
+        made = [batch.set.constraint for batch in self.batches]
+        boxes = {contact_corner, contact_edges} & set(made)
+        self._unforced = zeros(model.body_count if boxes else 0, vector(3, model.dtype), model.device)
+        self._chosen: list[array] = []
+        for batch in self.batches:
+            for name in CHOSEN.get(batch.set.constraint, ()):  # integers: without a gradient
+                kind = batch.set.constraint.parameters[name].type(model.dtype)
+                self._chosen.append(zeros(batch.set.count, kind, model.device))
+                setattr(batch.parameters, name, self._chosen[-1])
+
+    @property
+    def scratch(self) -> list[array]:
+        """Arrays that every step writes before it reads them."""
+        return [self._unforced, *self._chosen]
+
+    def begin(self, before: State, dt: float) -> None:
+        """Where boxes would come without forces: what touches is chosen there."""
+        if self._unforced.size:
+            inputs = [before.body_qd, self.model.body_inv_mass, self.bodies.dx, dt]
+            launch(make_unforced(self.model.dtype), self._unforced.size, inputs, [self._unforced])
+
+    def make(
+        self, batch: ConstraintBatch, particle: array, reference: array, lanes: Sequence[object], threads: int
+    ) -> None:
+        """What the contacts of a set choose; lanes: what kernels of lanes read first."""
+        made, model, bodies = batch.set, self.model, self.bodies
+        c, slots, real = made.constraint, made.slots, model.dtype
+        if c not in CHOSEN:
+            return
+        moved = [made.points, batch.placing, bodies.start, particle, bodies.dx, bodies.turn]
+        if c is contact_mesh:
+            meshes = [model.mesh_vertices, model.mesh_triangles, model.shape_triangles, model.shape_corners]
+            launch(make_mesh_choice(slots, real), made.count, [*moved, reference, *meshes], [batch.parameters])
+        elif c is contact_mesh_edges:
+            ridges = [model.mesh_vertices, model.mesh_hinges, model.shape_hinges, model.shape_corners]
+            launch(make_mesh_edge_choice(slots, real), made.count, [*moved, *ridges], [batch.parameters])
+        elif c in FACETS:
+            launch(make_side_choice(c, slots, real), made.count, [*moved, reference], [batch.parameters])
+        elif c in RIM_CONTACTS:
+            launch(make_rim_choice(c, slots, real), made.count, moved, [batch.parameters])
+        else:
+            reach = [] if self.reach is None else [self.reach]
+            moved = [made.points, batch.placing, bodies.start, particle, self._unforced, bodies.turn]
+            launch(make_choice(c, slots, real, made.lane), threads, [*lanes, *reach, *moved], [batch.parameters])
