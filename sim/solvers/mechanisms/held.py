@@ -23,6 +23,7 @@ from sim.constraints.contact.impulses.held import (
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import value_type
 from sim.core.lang.types import int32, vector
+from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import copy, full, zeros
 from sim.core.runtime.launch.launch import launch
@@ -240,12 +241,13 @@ class HeldVelocities:
     def begin_velocities(self, s: Substep, contacts: Sequence[tuple[ConstraintBatch, array]]) -> None:
         """Velocities are those after the step from now on, and so are rates: of what rests they stay.  contacts: those
         of what may touch, with their points; what none of them pushes, nor a limit, is left as it is."""
-        if self._held:
-            self._pushed.zero_()
         limits = [(held.batch, held.batch.set.points) for held in self._held if held.batch.set.constraint.unilateral]
-        for batch, points in [*contacts, *limits] if self._held else []:
-            kernel = make_pushed(batch.set.slots, self.model.dtype)
-            launch(kernel, batch.set.count, [points, batch.multiplier, *self._of_movers], [self._pushed])
+        if self._held:
+            with recording.paused():  # whole numbers have no gradient
+                self._pushed.zero_()
+                for batch, points in [*contacts, *limits]:
+                    kernel = make_pushed(batch.set.slots, self.model.dtype)
+                    launch(kernel, batch.set.count, [points, batch.multiplier, *self._of_movers], [self._pushed])
         for held in self._held:
             given = [held.batch.set.points, held.rows, s.after.particle_qd, s.after.body_qd]
             launch(held.kernels.rates, held.batch.set.count, given, [held.rate, held.impulse])
