@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import inf
 
 from sim.core.backends.base import LANES
-from sim.core.backends.llvm.toolchain import has_few_registers
+from sim.core.backends.llvm.toolchain import gains_by_stages
 from sim.core.backends.llvm.writer import llvm_type
 from sim.core.lang.analysis.thread_locality import injective_axes, late_updates, own_arrays, uniform_values
 from sim.core.lang.ir.core import Func, Op, Value, split_memory
@@ -52,9 +52,9 @@ def in_stages(func: Func) -> Stages | None:
     """A kernel in two stages, if it is one that waits and nobody can see it: launches promise that no two threads touch
     one element of what it writes to at scattered places, and with that, that its arrays lie apart.
 
-    With the registers of AVX-512 nothing is spilled and more than one chain fits: there it is not known to be faster.
+    On processors that look further ahead it is not known to be faster (`gains_by_stages`).
     """
-    if not has_few_registers() or not func.attrs.get("exclusive") or late_updates(func):
+    if not gains_by_stages() or not func.attrs.get("exclusive") or late_updates(func):
         return None
     ops, uniform = flat(func.body.ops), uniform_values(func)
     waits = any(is_long(op) and not uniform.issuperset(op.results) for op in ops)

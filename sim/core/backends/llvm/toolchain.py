@@ -139,15 +139,34 @@ def about_host() -> str:
 
 
 @functools.cache
+def _described() -> str:
+    """What the system says of the processor, if it does."""
+    try:
+        return Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return ""
+
+
+def _is_x86() -> bool:
+    return platform.machine().lower() in ("x86_64", "amd64")
+
+
+@functools.cache
 def has_few_registers() -> bool:
     """Has the processor sixteen registers of vectors, and few shuffles of whole ones: is it an x86 without AVX-512?"""
-    if platform.machine().lower() not in ("x86_64", "amd64"):
+    if not _is_x86():
         return False
-    try:
-        flags = re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    except OSError:
-        flags = None
+    flags = re.search(r"^flags\s*:(.*)$", _described(), re.MULTILINE)
     return " avx512vl" not in flags[1] if flags else "+avx512vl" not in toolchain().features
+
+
+@functools.cache
+def gains_by_stages() -> bool:
+    """Are kernels in two stages known to be faster: is it an x86 without AVX-512, or one of AMD?"""
+    if not _is_x86() or has_few_registers():
+        return has_few_registers()
+    vendor = re.search(r"^vendor_id\s*:(.*)$", _described(), re.MULTILINE)
+    return "AuthenticAMD" in vendor[1] if vendor else toolchain().cpu.startswith("znver")
 
 
 def code_key(text: str, level: int = 3, vectors_given: bool = False, straight: bool = False) -> str:

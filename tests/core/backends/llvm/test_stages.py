@@ -21,8 +21,8 @@ vec8 = sim.types.vector(8, sim.float32)
 @pytest.fixture(params=[True, False], ids=["few registers", "many"])
 def few(request, monkeypatch):
     """Code for both kinds of processors, whichever this one is: it runs on either."""
-    for module in (lane_memory, pipelining):
-        monkeypatch.setattr(module, "has_few_registers", lambda: request.param)
+    monkeypatch.setattr(lane_memory, "has_few_registers", lambda: request.param)
+    monkeypatch.setattr(pipelining, "gains_by_stages", lambda: request.param)
     return request.param
 
 
