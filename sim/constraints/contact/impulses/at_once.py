@@ -58,13 +58,13 @@ def make_unstruck(real: Scalar) -> Kernel:
 
 
 @memoize
-def seen_from_of(real: Scalar) -> Function:
-    """`seen_from(r, mass, inertia)` in a kernel: the inverse inertia (6, 6) of a body, for forces at the centre of
+def transported_of(real: Scalar) -> Function:
+    """`transported(r, mass, inertia)` in a kernel: the inverse inertia (6, 6) of a body, for forces at the centre of
     another one, which is at r from its own, and torques about it."""
     spatial, mat66 = vector(6, real), matrix((6, 6), real)
 
     @func
-    def seen_from(r, mass, inertia):
+    def transported(r, mass, inertia):
         R, W = skew(r), mat66()
         turning = inertia @ R
         moving, turned = transpose(R) @ turning, transpose(turning)
@@ -74,7 +74,7 @@ def seen_from_of(real: Scalar) -> Function:
             W[i, i] += mass
         return W
 
-    return seen_from
+    return transported
 
 
 @memoize
@@ -82,7 +82,7 @@ def make_struck(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel
     """Adds up over what hits each body, of contacts that are to move it by `late`, weighed by how much of an impact
     they are: G^T r, `struck`; their number, `strikes`; G^T G, `gram`; and W of what they hit it with, `partner`."""
     n_bodies, spatial, owners = len(slots.bodies), vector(6, real), tuple(own[0] for own in slots.bodies)
-    placed, (gradient, _, _), seen_from = placed_of(c, slots, real), normal_of(c, slots, real), seen_from_of(real)
+    placed, (gradient, _, _), transported = placed_of(c, slots, real), normal_of(c, slots, real), transported_of(real)
     masses_at, acting = inertias_of(slots), RowLayout(c, slots).arms
     first = tuple(next(a for a, (_, own) in enumerate(acting) if own == g) for g in range(n_bodies))
 
@@ -103,14 +103,14 @@ def make_struck(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel
                     if static(n_bodies > 1):
                         if masses[1 - g] > 0.0:
                             r = arms[first[1 - g]][1] - arms[first[g]][1]
-                            moving.partner[b_k[g]] += part * seen_from(r, masses[1 - g], inertias[1 - g])
+                            moving.partner[b_k[g]] += part * transported(r, masses[1 - g], inertias[1 - g])
 
     return form.kernel("strike", one, _hits, c, slots, real)
 
 
 @memoize
 def make_answer(real: Scalar) -> Kernel:
-    """y of bodies `tid()`, `answer`: the place of G^T r in `struck`."""
+    """y of bodies `tid()`, in the place of G^T r in `struck`."""
     spatial, Moving = vector(6, real), moving_struct(real)
 
     @kernel
