@@ -96,7 +96,7 @@ class Touching:
     still: array
 
 
-def _over_all(made: ConstraintSet) -> tuple[Form, int]:
+def over_all(made: ConstraintSet) -> tuple[Form, int]:
     """Of a launch over all rows of a set, or all of its lanes: its form, and how many threads it has."""
     return (WholeLanes(made.lane), made.count // made.lane) if made.lane else (SideBySide(), made.count)
 
@@ -236,10 +236,10 @@ class FrictionStep:
                 t.late.zero_()
                 lanes.recall(before)
             self._remember(t, before)
-            form, threads = _over_all(made)
+            form, threads = over_all(made)
             self.choices.make(t.batch, particle, reference, [] if lanes is None else [lanes.lanes], threads)
             kernel = make_impact(made.constraint, made.slots, model.dtype, form, self.gains is not None, self.crowded)
-            launch(kernel, threads, [*self._all(t), t.contacts, moving, dt])
+            launch(kernel, threads, [*self.all_of(t), t.contacts, moving, dt])
         if self.crowded:
             self._part(dt)
 
@@ -250,8 +250,8 @@ class FrictionStep:
         launch(make_cleared(model.dtype), max(counts), [*counts, self.moving])
         each = [(make, t) for make in (make_parting, make_carried, make_approaching) for t in self.touching.values()]
         for make, t in each:
-            kernel = make(t.batch.set.constraint, t.batch.set.slots, model.dtype, self._form(t, False))
-            self._by_color(t, kernel, dt)
+            kernel = make(t.batch.set.constraint, t.batch.set.slots, model.dtype, self.form(t, False))
+            self.by_color(t, kernel, dt)
 
     def _remember(self, t: Touching, state: State) -> None:
         """The forces and slips of contacts in a state are those that kernels read and write."""
@@ -269,7 +269,7 @@ class FrictionStep:
         """Where the contacts of a set are those of near pairs."""
         return None if self.near is None else self.near.sets.get(t.batch.set.name)
 
-    def _form(self, t: Touching, wide: bool) -> Form:
+    def form(self, t: Touching, wide: bool) -> Form:
         """How launches go over the contacts of a set, colour by colour.  wide: compiled for many side by side."""
         lanes = self._lanes(t)
         if lanes is None:
@@ -281,7 +281,7 @@ class FrictionStep:
         lanes = self._lanes(t)
         return [rows.begin] if lanes is None else lanes.span(rows)
 
-    def _all(self, t: Touching) -> list[object]:
+    def all_of(self, t: Touching) -> list[object]:
         """The same of all rows."""
         lanes = self._lanes(t)
         return [0] if lanes is None else [lanes.lanes]
@@ -335,7 +335,7 @@ class FrictionStep:
     def start(self, batch: ConstraintBatch, rows: Rows, wide: bool, dt: float) -> None:
         """Contacts that share no mover push as they did at the end of the last step.  wide: see `project`."""
         made, t = batch.set, self.touching[batch.set.name]
-        form = self._form(t, wide)
+        form = self.form(t, wide)
         kernel = make_contact_start(made.constraint, made.slots, self.model.dtype, self.restitution, form)
         launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
 
@@ -352,9 +352,9 @@ class FrictionStep:
             made, lanes = t.batch.set, self._lanes(t)
             self._remember(t, after)
             if self._stacks and made.slots.bodies:
-                form, threads = _over_all(made)
+                form, threads = over_all(made)
                 kernel = make_slid(made.constraint, made.slots, self.model.dtype, form)
-                launch(kernel, threads, [*self._all(t), t.contacts, self.moving, dt])
+                launch(kernel, threads, [*self.all_of(t), t.contacts, self.moving, dt])
             if lanes is not None:
                 lanes.keep(t.contacts, after, dt)
                 continue
@@ -369,7 +369,7 @@ class FrictionStep:
     def project(self, batch: ConstraintBatch, rows: Rows, wide: bool, first: bool, dt: float) -> None:
         """One projection of contacts that share no mover.  wide: compiled for many side by side."""
         made, t = batch.set, self.touching[batch.set.name]
-        form, real = self._form(t, wide), self.model.dtype
+        form, real = self.form(t, wide), self.model.dtype
         kernel = make_contact_projection(made.constraint, made.slots, real, first, self.restitution, form)
         launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
 
@@ -379,9 +379,9 @@ class FrictionStep:
         moving.v, moving.body_qd = after.particle_qd, after.body_qd
         self._turn_inertias()
         for t in self.touching.values():
-            form, threads = _over_all(t.batch.set)
+            form, threads = over_all(t.batch.set)
             kernel = make_meeting(t.batch.set.constraint, t.batch.set.slots, model.dtype, form, self.crowded)
-            launch(kernel, threads, [*self._all(t), t.contacts, moving, dt])
+            launch(kernel, threads, [*self.all_of(t), t.contacts, moving, dt])
         if self._hit_at_once:
             self._at_once(make_hit_at_once, dt)
 
@@ -407,14 +407,14 @@ class FrictionStep:
         launch(make_unstruck(model.dtype), model.body_count, [self.moving])
         for t in self._hit_at_once:
             made = t.batch.set
-            self._by_color(t, make_struck(made.constraint, made.slots, model.dtype, self._form(t, False)), dt)
+            self.by_color(t, make_struck(made.constraint, made.slots, model.dtype, self.form(t, False)), dt)
         launch(make_answer(model.dtype), model.body_count, [self.moving])
         for t in self._hit_at_once:
             made = t.batch.set
-            kernel = make(made.constraint, made.slots, model.dtype, self.restitution, self._form(t, False))
-            self._by_color(t, kernel, dt)
+            kernel = make(made.constraint, made.slots, model.dtype, self.restitution, self.form(t, False))
+            self.by_color(t, kernel, dt)
 
-    def _by_color(self, t: Touching, kernel: Kernel, dt: float) -> None:
+    def by_color(self, t: Touching, kernel: Kernel, dt: float) -> None:
         """Launches over all contacts of a set, those at once that share no mover."""
         for rows in self.rows_of(t.batch):
             launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
@@ -422,6 +422,6 @@ class FrictionStep:
     def rebound(self, batch: ConstraintBatch, rows: Rows, wide: bool, dt: float) -> None:
         """One sweep over the velocities after the step, of the same."""
         made, t = batch.set, self.touching[batch.set.name]
-        form = self._form(t, wide)
+        form = self.form(t, wide)
         kernel = make_rebound(made.constraint, made.slots, self.model.dtype, self.restitution, form, self.crowded)
         launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
