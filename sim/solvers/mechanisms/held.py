@@ -170,6 +170,8 @@ class HeldVelocities:
             for rate, impulse, gained in [[zeros(batch.set.count, kind, device, grad) for _ in range(3)]]
             for begun in [zeros(batch.set.count if batch.set.constraint.unilateral else 0, model.dtype, device, grad)]
         ]
+        limits = [batch.set.count for batch in self.batches if batch.set.constraint.unilateral]
+        self._no_impact = zeros(max(limits, default=0), model.dtype, device)
         self._reliefs = self._relief()
         n, bodies = (model.particle_count, model.body_count) if self._held else (0, 0)
         self._dx, self._turn = (zeros(bodies, a.dtype, device, grad) for a in (self.bodies.dx, self.bodies.turn))
@@ -287,17 +289,15 @@ class HeldVelocities:
         """Velocities are those after the step from now on, and so are rates: of what rests they stay.  contacts: those
         of what may touch, with their points, and how much of an impact each is; what none of them pushes, nor a limit,
         is left as it is."""
-        limits = [held.batch for held in self._held if held.batch.set.constraint.unilateral]
         if self._held:
             with recording.paused():  # whole numbers have no gradient
                 self._pushed.zero_()
                 self.hit.zero_()
-                pushing = [(batch, points, batch.multiplier, self._pushed) for batch, points, _ in contacts]
-                pushing += [(batch, batch.set.points, batch.multiplier, self._pushed) for batch in limits]
-                hitting = [(batch, points, share, self.hit) for batch, points, share in contacts]
-                for batch, points, by, found in [*pushing, *hitting]:
+                limits = [held.batch for held in self._held if held.batch.set.constraint.unilateral]
+                for batch, points, share in [*contacts, *((own, own.set.points, self._no_impact) for own in limits)]:
                     kernel = make_pushed(batch.set.slots, self.model.dtype)
-                    launch(kernel, batch.set.count, [points, by, *self.of_movers], [found])
+                    given = [points, batch.multiplier, share, *self.of_movers]
+                    launch(kernel, batch.set.count, given, [self._pushed, self.hit])
         for held in self._held:
             given = [held.batch.set.points, held.rows, s.after.particle_qd, s.after.body_qd]
             launch(held.kernels.rates, held.batch.set.count, given, [held.rate, held.impulse])

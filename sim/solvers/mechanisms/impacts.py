@@ -85,12 +85,12 @@ class ImpactsOnJoints:
     def place(self, s: Substep, finish: Callable[[Substep], None]) -> None:
         """Moves what impacts lead to where velocities say; finish: takes places, and velocities, from displacements."""
         friction, bodies, real = self.friction, self.held.bodies, self.friction.model.dtype
+        kernels, (particle, dx, turn, v, qd) = afterwards_kernels(real), self.held.predicted
         self._since.zero_()
         self._body_since.zero_()
         for t in friction.touching.values():
             kernel = make_since(t.batch.set.constraint, t.batch.set.slots, real, friction.form(t, False))
             friction.by_color(t, kernel, s.dt)
-        kernels, (particle, dx, turn, v, qd) = afterwards_kernels(real), self.held.predicted
         launch(kernels.shared, self._stretch.size, self._members, [self._since, self._body_since])
         given = [self._since, s.reference, particle, v, s.after.particle_qd, s.dt]
         launch(kernels.particles, self._since.size, given, [s.particle])

@@ -147,6 +147,5 @@ def afterwards_kernels(real: Scalar) -> AfterwardsKernels:
             back = exponential(share * logarithm(turn_predicted[i] * quat_inverse(turn[i])))
             turn[i] = exponential(spatial_bottom(change)) * (back * turn[i])
 
-    for made in (shared, place_particles, place_bodies):
-        made.race_free = True  # a mover is held by one mechanism
+    shared.race_free = True  # a mover is held by one mechanism
     return AfterwardsKernels(shared, place_particles, place_bodies)

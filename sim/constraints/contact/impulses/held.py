@@ -77,21 +77,33 @@ def make_gains(real: Scalar) -> tuple[Kernel, Kernel]:
 
 @memoize
 def make_pushed(slots: Slots, real: Scalar) -> Kernel:
-    """Which mechanisms constraints `tid()` push: 1, for those of their particles, and of bodies, -1 of none."""
+    """Which mechanisms constraints `tid()` push, and which of them with an impact, `share` > 0: 1, for those of their
+    particles, and of bodies, -1 of none."""
     particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
+
+    @func
+    def mark(m, share, pushed, hit):
+        if m >= 0:
+            pushed[m] = 1
+            if share > 0.0:
+                hit[m] = 1
 
     @kernel(name=f"pushed_{slots.kinds}")
     def push(
-        points: array2d[int], multiplier: array[real], of_particle: array[int], of_body: array[int], pushed: array[int]
+        points: array2d[int],
+        multiplier: array[real],
+        share: array[real],
+        of_particle: array[int],
+        of_body: array[int],
+        pushed: array[int],
+        hit: array[int],
     ):
         k = tid()
         if multiplier[k] > 0.0:
             for j in static(particles):
-                if of_particle[points[k, j]] >= 0:
-                    pushed[of_particle[points[k, j]]] = 1
+                mark(of_particle[points[k, j]], share[k], pushed, hit)
             for j in static(owners):
-                if of_body[points[k, j]] >= 0:
-                    pushed[of_body[points[k, j]]] = 1
+                mark(of_body[points[k, j]], share[k], pushed, hit)
 
     push.race_free = True  # all of them write the same
     return push
