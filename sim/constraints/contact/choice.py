@@ -282,7 +282,7 @@ def make_choice(c: Constraint, slots: Slots, real: Scalar, lane: int = 0) -> Ker
         turn: array[Quat],
         data: Data,
     ):
-        if tid() < lanes[lanes.shape[0] - 1]:
+        if tid() < lanes[0]:
             k = tid() * lane
             _, _, _, begun, _, turns, poses = movers(k, points, bodies, particle, dx, turn)
             now, before = points_at([], poses, fields_at(placing, k)), points_at([], begun, fields_at(placing, k))
