@@ -122,6 +122,12 @@ def sides_of(slots: Slots, real: Scalar) -> Function:
     return sides
 
 
+def alike(made: Kernel, form: "Form") -> Kernel:
+    """The kernel of a form, and that what is listed mostly goes the same way: it is worth a body for eight at once."""
+    made.alike = isinstance(form, (Listed, AllListed))
+    return made
+
+
 @func
 def every(contacts, k: int):
     """Whether a launch takes a contact of the list: all of them."""

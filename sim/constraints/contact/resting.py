@@ -10,7 +10,7 @@ Friction begins anew in each step: from where it ended, stacks sway.
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.forms import Form, every, sides_of
+from sim.constraints.contact.forms import Form, alike, every, sides_of
 from sim.constraints.contact.friction import unturned
 from sim.constraints.contact.geometry import contact_of, gap_of, slip_of
 from sim.constraints.contact.impulses.restitution import Restitution
@@ -66,7 +66,7 @@ def make_contact_start(c: Constraint, slots: Slots, real: Scalar, restitution: R
                 )  # fmt: skip
         contacts.multiplier[k], contacts.along[k] = lam, vec3()
 
-    return form.kernel("start", one, _presses, c, slots, real)
+    return alike(form.kernel("start", one, _presses, c, slots, real), form)
 
 
 @memoize
@@ -94,7 +94,7 @@ def make_slid(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel:
             u *= contacts.impacts.rests[k] * (1.0 - pulled / (most * most))
         contacts.slid[k] = u
 
-    return form.kernel("slid", one, every, c, slots, real)
+    return alike(form.kernel("slid", one, every, c, slots, real), form)
 
 
 @memoize

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sim.constraints.contact.boxes import contact_corner, contact_edges
-from sim.constraints.contact.choice import make_choice, make_unforced
+from sim.constraints.contact.choice import make_choice, make_unforced, rows_at_once
 from sim.constraints.contact.solids.facets import FACETS, make_side_choice
 from sim.constraints.contact.solids.mesh_edges import contact_mesh_edges, make_mesh_edge_choice
 from sim.constraints.contact.solids.meshes import contact_mesh, make_mesh_choice
@@ -93,5 +93,5 @@ class Choices:
             lanes = self._lanes(batch)
             if lanes is not None and self.near is not None:
                 of, placing, data, given = lanes.made, lanes.placing, lanes.data, [lanes.lanes, self.near.reach]
-                threads = made.count // made.lane
+                threads = made.count // rows_at_once(c)
             launch(make_choice(c, slots, real, made.lane), threads, [*given, of.points, placing, *moved], [data])
