@@ -68,30 +68,41 @@ def make_listing(c: Constraint, slots: Slots, real: Scalar, lane: int) -> Kernel
         place: array[int],
         left_over: array[int],
     ):
-        colors, size = offsets.shape[0] - 2, lanes[0] * lane
+        colors = offsets.shape[0] - 2
         for i in range(busy.shape[0]):
             for word in range(busy.shape[1]):
                 busy[i, word] = 0
         for i in range(offsets.shape[0]):
             offsets[i] = 0
         for e in range(lanes[0]):
-            at = 0  # the colours before that of one contact of a pair none of the others has either
             a = takes(points[e * lane, static(one)], alone, inv_mass)
             b = takes(points[e * lane, static(other)], alone, inv_mass)
+            size = 0
+            for k in range(e * lane, (e + 1) * lane):
+                if live(data, k):
+                    size += 1
+            at, free = 0, 0  # the first colours that follow each other and neither body has
+            while at < colors and free < size:
+                free += 1
+                if (has(busy, a, at) | has(busy, b, at)) == 1:
+                    free = 0
+                at += 1
+            at -= free
+            if free < size:
+                at = colors
             for k in range(e * lane, (e + 1) * lane):
                 place[k] = -1
                 if live(data, k):
-                    while at < colors and (has(busy, a, at) | has(busy, b, at)) == 1:
-                        at += 1
                     if at < colors:
                         take(busy, a, at)
                         take(busy, b, at)
                     place[k] = at
                     offsets[at + 1] = offsets[at + 1] + 1
+                    at = min(at + 1, colors)
         left_over[0] = max(left_over[0], offsets[colors + 1])
         for i in range(colors + 1):
             offsets[i + 1] = offsets[i + 1] + offsets[i]
-        for k in range(size):  # offsets[c] goes on to where the next colour begins
+        for k in range(lanes[0] * lane):  # offsets[c] goes on to where the next colour begins
             if place[k] >= 0:
                 at = offsets[place[k]]
                 offsets[place[k]] = at + 1
