@@ -13,6 +13,7 @@ from sim.constraints.contact.solids.meshes import contact_mesh, make_mesh_choice
 from sim.constraints.contact.solids.rim_choice import make_rim_choice
 from sim.constraints.contact.solids.rims import RIM_CONTACTS
 from sim.core.lang.types import vector
+from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.launch.launch import launch
@@ -94,4 +95,5 @@ class Choices:
             if lanes is not None and self.near is not None:
                 of, placing, data, given = lanes.made, lanes.placing, lanes.data, [lanes.lanes, self.near.reach]
                 threads = made.count // rows_at_once(c)
-            launch(make_choice(c, slots, real, made.lane), threads, [*given, of.points, placing, *moved], [data])
+            with recording.paused():  # signs have no gradient
+                launch(make_choice(c, slots, real, made.lane), threads, [*given, of.points, placing, *moved], [data])
