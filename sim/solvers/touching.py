@@ -52,6 +52,8 @@ from sim.solvers.near.lanes import NearContacts, NearLanes
 from sim.solvers.near.passing import PassingCheck, PointPassingCheck
 
 WIDE = 32
+"""Constraints on bodies of one colour from which on their kernel is compiled to wide loads and stores as well: fewer of
+them are done before it would be ready."""
 STACKED = 4
 """Sweeps over velocities for one over positions, where bodies touch bodies or particles, or have several contacts: the
 arms of two sides are shifted to one place (`meeting_of`), and each sweep leaves a part of the order of the step."""

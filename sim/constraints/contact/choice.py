@@ -42,7 +42,7 @@ BESIDE = 0.2
 
 
 CORNERS_AT_ONCE = 8
-"""Corners of a box, as the other one sees them: which face they are on is the same for all."""
+"""Corners of a box, as the other one sees it: which face they may be on is the same for all."""
 
 
 def rows_at_once(c: Constraint) -> int:
@@ -89,8 +89,8 @@ def most_apart(seen, axes, half, other_half):
 
 @memoize
 def make_choice(c: Constraint, slots: Slots, real: Scalar, lane: int = 0) -> Kernel:
-    """What the rows `tid()` of `contact_corner` or `contact_edges` are about, from predicted poses; of near pairs, which
-    have so many rows each, corners are looked at by all of a box, `CORNERS_AT_ONCE`."""
+    """What the rows `tid()` of `contact_corner` or `contact_edges` are about, from predicted poses; lane: how many rows
+    near pairs have, of which a thread looks at `rows_at_once`."""
     vec3, Quat = vector(3, real), quaternion(real)
     Data, SlotData = parameter_struct(c, real), slot_struct(c, slots, real)
     Bodies, movers, points_at = body_struct(real), movers_of(slots), points_of(c, slots, real)
@@ -300,6 +300,6 @@ def make_choice(c: Constraint, slots: Slots, real: Scalar, lane: int = 0) -> Ker
             choose_some(k, k + some, reach, points, placing, bodies, particle, dx, turn, data)
 
     if lane:
-        choose_near.race_free = choose_near.alike = True  # rows are its own, and those of a pair alike
+        choose_near.race_free = choose_near.alike = True  # rows are of one thread, and those of a pair alike
         return choose_near
     return choose_all

@@ -123,7 +123,8 @@ def sides_of(slots: Slots, real: Scalar) -> Function:
 
 
 def alike(made: Kernel, form: "Form") -> Kernel:
-    """The kernel of a form, and that what is listed mostly goes the same way: it is worth a body for eight at once."""
+    """The kernel of a form.  What is listed mostly goes the same way: a body for eight at once is worth having, of a
+    kernel that computes more than it moves."""
     made.alike = isinstance(form, (Listed, AllListed))
     return made
 
@@ -150,8 +151,8 @@ def _of_movers(real: Scalar) -> tuple[str, ...]:
 def _own(contacts: Struct) -> Iterator[str]:
     """The arrays of a `contact_struct`, which have elements of each contact, by the same names."""
     for name, kind in contacts.fields.items():
-        yield from (f"contacts.{name}.{part}" for part in kind.fields) if isinstance(kind, Struct) else (
-            f"contacts.{name}",
+        yield from (
+            (f"contacts.{name}.{part}" for part in kind.fields) if isinstance(kind, Struct) else (f"contacts.{name}",)
         )
 
 

@@ -24,13 +24,11 @@ from sim.core.spatial.sorting import Scan
 from sim.model.collision.detection import ContactError
 from sim.model.collision.near.declared import BodyContact, NearSet
 from sim.model.collision.near.kernels import near_kernels
-from sim.model.constraint_set import ConstraintSet
 from sim.model.fields import Field
 from sim.model.model import Model
 from sim.model.state import State
 from sim.solvers.batch import ConstraintBatch, Rows
 from sim.solvers.bodies import BodyStep
-
 
 MEETING = 4
 """Contacts of a pair that have colours at once, where it may have as many: those of a face on another one."""
@@ -42,7 +40,8 @@ class NearLanes:
     all near pairs, which they are from, and placing and data, structs of arrays of these.
 
     lanes: (1,) int32, how many there are; first, second, keys: (capacity,) of each, its shapes and its key, which
-    ascend; order, offsets, place: see `make_listing`; in_turn: may some be left over without a colour?
+    ascend; shapes, listed: (rows, 2) those of all rows, and of the contacts of the list; order, offsets, place, count:
+    see `make_listing`; in_turn: may some be left over without a colour?
     """
 
     model: Model
@@ -62,8 +61,9 @@ class NearLanes:
             return zeros(count, int32, device, requires_grad=False)
 
         rows, colors = n * self.of.lane, model.near.colors * min(self.of.lane, MEETING)
-        self.lanes, self.shapes, self.first, self.second, self.keys = make(1), make((rows, 2)), make(n), make(n), make(n)
-        self.offsets, self.order, self._place = make(colors + 2), make(rows), make(rows)
+        self.lanes, self.first, self.second, self.keys = make(1), make(n), make(n), make(n)
+        self.shapes, self.listed = make((rows, 2)), make((rows, 2))
+        self.offsets, self.order, self._place, self._count = make(colors + 2), make(rows), make(rows), make(1)
         self._busy = make((model.body_count, colors // BITS + 1))
         bodies = model.shape_body.numpy()[model.near.solids.numpy()]
         self.alone = bool((model.body_inv_mass.numpy()[bodies[bodies >= 0]] > 0.0).all())
@@ -80,9 +80,10 @@ class NearLanes:
     @property
     def arrays(self) -> list[array]:
         """All that a step writes before it reads it."""
-        own = [self.lanes, self.shapes, self.first, self.second, self.keys, self.offsets, self.order]
-        filled = [self.made.points, self.batch.set.points, *(a for pair in self._known for a in pair)]
-        return [*own, self._place, self._busy, self.pressed, self.slid, self.pulled, *filled]
+        own = [self.lanes, self.shapes, self.listed, self.first, self.second, self.keys, self.offsets, self.order]
+        own += [self._place, self._count, self._busy, self.pressed, self.slid, self.pulled]
+        filled = [*self.batch.set.surface.values(), *(a for pair in self._known for a in pair)]
+        return [*own, self.made.points, self.batch.set.points, *filled]
 
     @property
     def _known(self) -> Iterator[tuple[array, array]]:
@@ -90,7 +91,6 @@ class NearLanes:
         batch, made = self.batch, self.made
         yield from ((getattr(self.data, name), getattr(batch.parameters, name)) for name in made.parameters)
         yield from ((made.placing[name], a) for name, a in batch.set.placing.items())
-        yield from ((made.surface[name], a) for name, a in batch.set.surface.items())
 
     @property
     def colors(self) -> int:
@@ -139,10 +139,19 @@ class NearLanes:
         kernel = make_listing(made.constraint, made.slots, self.model.dtype, self.of.lane)
         inputs = [int(self.alone), self.lanes, made.points, self.data, self.model.body_inv_mass]
         with recording.paused():
-            launch(kernel, 1, inputs, [self._busy, *listed, self._place, left_over])
-            launch(pick_points, made.count, [*listed, made.points], [self.batch.set.points])
+            launch(kernel, 1, inputs, [self._busy, *listed, self._place, self._count, left_over])
+            for rows, out in ((made.points, self.batch.set.points), (self.shapes, self.listed)):
+                launch(pick_points, made.count, [*listed, rows], [out])
         for rows, out in self._known:
             launch(make_pick(rows.dtype), made.count, [*listed, rows], [out])
+        model, near, fill = self.model, self.model.near, near_kernels(self.model.dtype).fill_coefficients
+        assert near is not None
+        for name, out in self.batch.set.surface.items():
+            rough = "friction" in name
+            has, values = (
+                (near.rubs, model.shape_material_mu) if rough else (near.bounces, model.shape_material_restitution)
+            )
+            launch(fill, made.count, [1, self._count, self.listed, int(name.startswith("other")), has, values], [out])
 
     def fill(self) -> None:
         """What rows know of their shapes."""
@@ -163,12 +172,6 @@ class NearLanes:
             kernel = k.fill_sizes if isinstance(part, int) else k.fill_halves
             column = part if isinstance(part, int) else int(part == "spine")
             launch(kernel, n, [*begin, side, column, model.shape_scale], [made.parameters[name]])
-        for name, out in made.surface.items():
-            rough = "friction" in name
-            has, values = (
-                (near.rubs, model.shape_material_mu) if rough else (near.bounces, model.shape_material_restitution)
-            )
-            launch(k.fill_coefficients, n, [*begin, int(name.startswith("other")), has, values], [out])
 
     def recall(self, before: State) -> None:
         """The forces with which the pairs ended the last step."""
@@ -283,8 +286,8 @@ class NearContacts:
             )
         if not self.in_turn and (left := int(self.left_over.numpy()[0])):
             raise ContactError(
-                f"contact: {left} contacts are on bodies that have too many: where gradients are wanted, those of a body"
-                f" are taken in {max(lanes.colors for lanes in self.sets.values())} turns",
+                f"contact: {left} contacts are of bodies that have too many at once: where gradients are wanted, those"
+                f" of a body are taken in {max(lanes.colors for lanes in self.sets.values())} turns",
                 "Use fewer shapes near one body, or a model without requires_grad",
             )
         if not beyond <= 0.0:

@@ -369,7 +369,9 @@ class Kernel:
 
     def _trace(self, types: tuple[Type, ...], earlier: list[Specialisation]) -> Specialisation:
         """A new specialisation; or one of the `earlier` ones, where what has changed makes no difference."""
-        parts = identity(self.function, types, self.name, self.real.name, self._dims, sorted(self.exclusive), self.alike)
+        parts = identity(
+            self.function, types, self.name, self.real.name, self._dims, sorted(self.exclusive), self.alike
+        )
         key = cache_key(*parts) if parts is not None else ""
         facts = recall(key)
         if facts is not None and digest_of_values(values_now(facts[2])) == facts[3]:
