@@ -97,7 +97,7 @@ class Touching:
     still: array
 
 
-def _over_all(made: ConstraintSet) -> tuple[Form, int]:
+def over_all(made: ConstraintSet) -> tuple[Form, int]:
     """Of a launch over all contacts of a set, or all that are listed: its form, and how many threads it has."""
     return (AllListed() if made.lane else SideBySide()), made.count
 
@@ -234,14 +234,14 @@ class FrictionStep:
                 t.batch.multiplier.zero_()
                 t.along.zero_()
                 t.late.zero_()
-            form, threads = _over_all(made)
+            form, threads = over_all(made)
             self.choices.make(t.batch, particle, reference)
             if lanes is not None and self.near is not None:
                 lanes.list_chosen(self.near.left_over)
                 lanes.recall(before)
             self._remember(t, before)
             kernel = make_impact(made.constraint, made.slots, model.dtype, form, self.gains is not None, self.crowded)
-            launch(kernel, threads, [*self._all(t), t.contacts, moving, dt])
+            launch(kernel, threads, [*self.all_of(t), t.contacts, moving, dt])
         if self.crowded:
             self._part(dt)
 
@@ -252,7 +252,7 @@ class FrictionStep:
         launch(make_cleared(model.dtype), max(counts), [*counts, self.moving])
         each = [(make, t) for make in (make_parting, make_carried, make_approaching) for t in self.touching.values()]
         for make, t in each:
-            self._by_color(t, make, dt)
+            self.by_color(t, make, dt)
 
     def _remember(self, t: Touching, state: State) -> None:
         """The forces and slips of contacts in a state are those that kernels read and write."""
@@ -270,7 +270,7 @@ class FrictionStep:
         """Where the contacts of a set are those of near pairs."""
         return None if self.near is None else self.near.sets.get(t.batch.set.name)
 
-    def _form(self, t: Touching, rows: Rows, wide: bool) -> Form:
+    def form(self, t: Touching, rows: Rows, wide: bool) -> Form:
         """How a launch goes over contacts of a set.  wide: compiled for many side by side."""
         lanes = self._lanes(t)
         return SideBySide(wide) if lanes is None else lanes.form(rows, wide)
@@ -280,7 +280,7 @@ class FrictionStep:
         lanes = self._lanes(t)
         return [rows.begin] if lanes is None else lanes.span(rows)
 
-    def _all(self, t: Touching) -> list[object]:
+    def all_of(self, t: Touching) -> list[object]:
         """The same of all rows."""
         lanes = self._lanes(t)
         return [0] if lanes is None else [lanes.offsets]
@@ -334,7 +334,7 @@ class FrictionStep:
     def start(self, batch: ConstraintBatch, rows: Rows, wide: bool, dt: float) -> None:
         """Contacts that share no mover push as they did at the end of the last step.  wide: see `project`."""
         made, t = batch.set, self.touching[batch.set.name]
-        form = self._form(t, rows, wide)
+        form = self.form(t, rows, wide)
         kernel = make_contact_start(made.constraint, made.slots, self.model.dtype, self.restitution, form)
         launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
 
@@ -351,9 +351,9 @@ class FrictionStep:
             made, lanes = t.batch.set, self._lanes(t)
             self._remember(t, after)
             if self._stacks and made.slots.bodies:
-                form, threads = _over_all(made)
+                form, threads = over_all(made)
                 kernel = make_slid(made.constraint, made.slots, self.model.dtype, form)
-                launch(kernel, threads, [*self._all(t), t.contacts, self.moving, dt])
+                launch(kernel, threads, [*self.all_of(t), t.contacts, self.moving, dt])
             if lanes is not None:
                 lanes.keep(t.contacts, after, dt)
                 continue
@@ -368,7 +368,7 @@ class FrictionStep:
     def project(self, batch: ConstraintBatch, rows: Rows, wide: bool, first: bool, dt: float) -> None:
         """One projection of contacts that share no mover.  wide: compiled for many side by side."""
         made, t = batch.set, self.touching[batch.set.name]
-        form, real = self._form(t, rows, wide), self.model.dtype
+        form, real = self.form(t, rows, wide), self.model.dtype
         kernel = make_contact_projection(made.constraint, made.slots, real, first, self.restitution, form)
         launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
 
@@ -378,9 +378,9 @@ class FrictionStep:
         moving.v, moving.body_qd = after.particle_qd, after.body_qd
         self._turn_inertias()
         for t in self.touching.values():
-            form, threads = _over_all(t.batch.set)
+            form, threads = over_all(t.batch.set)
             kernel = make_meeting(t.batch.set.constraint, t.batch.set.slots, model.dtype, form, self.crowded)
-            launch(kernel, threads, [*self._all(t), t.contacts, moving, dt])
+            launch(kernel, threads, [*self.all_of(t), t.contacts, moving, dt])
         if self._hit_at_once:
             self._at_once(make_hit_at_once, dt)
 
@@ -405,22 +405,22 @@ class FrictionStep:
         model = self.model
         launch(make_unstruck(model.dtype), model.body_count, [self.moving])
         for t in self._hit_at_once:
-            self._by_color(t, make_struck, dt)
+            self.by_color(t, make_struck, dt)
         launch(make_answer(model.dtype), model.body_count, [self.moving])
         for t in self._hit_at_once:
-            self._by_color(t, make, dt, self.restitution)
+            self.by_color(t, make, dt, self.restitution)
 
-    def _by_color(self, t: Touching, make: Callable[..., Kernel], dt: float, *more: object) -> None:
+    def by_color(self, t: Touching, make: Callable[..., Kernel], dt: float, *more: object) -> None:
         """Launches over all contacts of a set, those at once that share no mover.  make: gives the kernel of a form."""
         made = t.batch.set
         for rows in self.rows_of(t.batch):
-            form = self._form(t, rows, rows.disjoint and rows.count >= WIDE)
+            form = self.form(t, rows, rows.disjoint and rows.count >= WIDE)
             kernel = make(made.constraint, made.slots, self.model.dtype, *more, form)
             launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
 
     def rebound(self, batch: ConstraintBatch, rows: Rows, wide: bool, dt: float) -> None:
         """One sweep over the velocities after the step, of the same."""
         made, t = batch.set, self.touching[batch.set.name]
-        form = self._form(t, rows, wide)
+        form = self.form(t, rows, wide)
         kernel = make_rebound(made.constraint, made.slots, self.model.dtype, self.restitution, form, self.crowded)
         launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])

@@ -34,6 +34,7 @@ from sim.solvers.bodies import MassSplitting
 from sim.solvers.direct.system import direct_rows, direct_systems
 from sim.solvers.integrators import INTEGRATORS, QD_BEFORE, Integrator
 from sim.solvers.mechanisms.held import HeldVelocities, rigid_batches
+from sim.solvers.mechanisms.impacts import ImpactsOnJoints
 from sim.solvers.mechanisms.rank import refuse_dependent
 from sim.solvers.mechanisms.rigid_particles import make_bodies
 from sim.solvers.self_contact import SelfContactStep
@@ -175,6 +176,7 @@ class SolverXPBD(Solver, key="xpbd"):
         self.held = HeldVelocities(model, self._bodies, rigid, self.begins)
         gains = (self.held.gains, self.held.body_gains) if rigid else None
         self.friction = FrictionStep(model, self._bodies, self.batches, gains)
+        self.impacts = ImpactsOnJoints(self.friction, self.held) if rigid else None
         self.surfaces = None if model.contact is None else SelfContactStep(model, model.contact, self.iterations > 1)
         self._direct = direct_systems(model, self.batches, direct, self.begins)
         self._swept = {
@@ -230,10 +232,12 @@ class SolverXPBD(Solver, key="xpbd"):
         direct = [a for system in self._direct for a in system.scratch]
         averaged = [] if self._split is None else self._split.scratch
         surfaces = [] if self.surfaces is None else self.surfaces.scratch
+        impacts = [] if self.impacts is None else self.impacts.scratch
         return [
             *super().scratch,
             *self.friction.scratch,
             *self.held.scratch,
+            *impacts,
             *self._soft.values(),
             *averaged,
             *direct,
@@ -324,17 +328,22 @@ class SolverXPBD(Solver, key="xpbd"):
 
     def _rebound(self, s: Substep) -> None:
         """The velocities of what contacts with friction or restitution have pushed."""
-        touching = [t.batch for t in self.friction.touching.values()]
-        launches = [(batch, rows) for batch in touching for rows in self.friction.rows_of(batch)]
+        touching, held = list(self.friction.touching.values()), self.held
+        launches = [(t.batch, rows) for t in touching for rows in self.friction.rows_of(t.batch)]
         self.friction.turn_to(s.after, s.dt)
-        self.held.begin_velocities(s, [(t.batch, t.contacts.points) for t in self.friction.touching.values()])
-        for iteration in range(max(self.friction.velocity_sweeps(self.iterations), self.held.velocity_sweeps)):
-            back = iteration % 2 == 1
+        held.begin_velocities(s, [(t.batch, t.contacts.points, t.impacts.share) for t in touching])
+        sweeps = max(self.friction.velocity_sweeps(self.iterations), held.velocity_sweeps)
+        for iteration in range(sweeps):
+            back = iteration % 2 == 1 and not held.batches  # there each is to change as the one before
             for batch, rows in swept(launches, back):
                 disjoint = rows.disjoint and rows.count >= WIDE
                 s.ahead(s, batch, rows, iteration, True)
                 self.friction.rebound(batch, rows, disjoint, s.dt)
-            self.held.sweep(s, iteration)
+            if self.impacts is not None:
+                self.impacts.extrapolate(s, iteration, sweeps)
+            held.sweep(s, iteration)
+        if self.impacts is not None:
+            self.impacts.place(s, self._finish)
 
     def _bound(self, batch: ConstraintBatch, s: Substep) -> array:
         """The softness of the leading part of the material of these constraints, for each; see `leading_parts`."""

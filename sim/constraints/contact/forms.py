@@ -54,6 +54,7 @@ def contact_struct(c: Constraint, slots: Slots, real: Scalar) -> Struct:
     }
     of_step = {"multiplier": real, "late": real, "along": vec3, "turned": vec3}
     of_step |= {"cut": vector(2, real), "rubbed": vec3, "lasting": vec3}
+    of_step |= {"given": vec3, "change": vec3, "earlier": vec3}
     kinds = {"compliance": real, "pressed": real, "slid": vec3, "pulled": vec3, **of_step}
     arrays = {"points": array_type(int32, 2), **{name: array_type(kind) for name, kind in kinds.items()}}
     return Struct(f"contacts_{c.name}_{slots.kinds}", {**arrays, **structs})
@@ -91,6 +92,14 @@ def moving_struct(real: Scalar) -> Struct:
         "strikes": real,
         "gram": matrix((6, 6), real),
         "partner": matrix((6, 6), real),
+        "mechanism": int32,
+        "body_mechanism": int32,
+        "stretch": real,
+        "trend": vector(4, real),
+        "body_trend": vector(4, real),
+        "reached": int32,
+        "since": vector(2, real),
+        "body_since": vector(2, real),
         "added": real,
         "body_added": real,
         "dx": vec3,

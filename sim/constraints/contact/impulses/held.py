@@ -145,7 +145,8 @@ class HeldLayout:
 class HeldKernels:
     """Of constraints:
 
-    foresee: their rows where a step would end without contacts, with which `gains` are kept from them
+    foresee: their rows where a step would end without contacts, with which `gains` are kept from them, and C of
+             limits as it began
     rates:   dC/dt of these rows as the step ends, before impulses
     meet:    their rows at the time s of the impacts that have changed velocities so far
     hold:    from `start` on, one sweep over velocities, or `gains`, that gives rows the rates that they had, by
@@ -184,8 +185,8 @@ def make_velocity_kernels(c: Constraint, slots: Slots, real: Scalar, predicted: 
 
     @func
     def rows_there(k, x, poses, placing, data):
-        _, every = rows_at(x, poses, fields_at(placing, k), fields_at(data, k))
-        return [every[active[i]] for i in static(range(m))]
+        C, every = rows_at(x, poses, fields_at(placing, k), fields_at(data, k))
+        return C[0], [every[active[i]] for i in static(range(m))]
 
     @func
     def store(k, rows, G, D, masses, inertias, compliance, wanted, dt):
@@ -217,6 +218,13 @@ def make_velocity_kernels(c: Constraint, slots: Slots, real: Scalar, predicted: 
             for i in static(range(m)):
                 rows.numbers[k, i * m + j] = inverse[i]
 
+    @func
+    def come_of(p_k, of_p, x_ref, moved, turns):
+        """How far movers have come in the step."""
+        return [displacement(of_p[p], x_ref[p_k[p]]) for p in static(range(n_particles))] + [
+            moved[i // 2] if i % 2 == 0 else logarithm(turns[i // 2]) for i in static(range(2 * n_bodies))
+        ]
+
     @kernel(name=f"foresee_{c.name}_{slots.kinds}")
     def foresee(
         points: array2d[int],
@@ -229,12 +237,16 @@ def make_velocity_kernels(c: Constraint, slots: Slots, real: Scalar, predicted: 
         particle: array[particle_type],
         dx: array[vec3],
         turn: array[quat],
+        x_ref: array[vec3],
         gained: array[value],
         rows: Rows,
+        begun: array[real],
     ):
         k = tid()
-        p_k, b_k, of_p, _, _, _, poses = movers(k, points, bodies, particle, dx, turn)
-        G = rows_there(k, [position(of_p[p]) for p in static(range(n_particles))], poses, placing, data)
+        p_k, b_k, of_p, _, moved, turns, poses = movers(k, points, bodies, particle, dx, turn)
+        C, G = rows_there(k, [position(of_p[p]) for p in static(range(n_particles))], poses, placing, data)
+        if static(one_sided):
+            begun[k] = C - product(G[0], come_of(p_k, of_p, x_ref, moved, turns))
         masses, inertias = masses_at(p_k, b_k, poses, w, bodies)
         store(k, rows, G, G, masses, inertias, compliance[k], value(), dt)
         gained[k] = value()
@@ -330,9 +342,7 @@ def make_velocity_kernels(c: Constraint, slots: Slots, real: Scalar, predicted: 
             x_p = [position(then_p[p]) for p in static(range(n_particles))]
             masses, inertias = masses_at(p_k, b_k, poses, w, bodies)
             velocity = velocities(p_k, b_k, v, body_qd)
-            come = [displacement(then_p[p], x_ref[p_k[p]]) for p in static(range(n_particles))] + [
-                moved_p[i // 2] if i % 2 == 0 else logarithm(turns_p[i // 2]) for i in static(range(2 * n_bodies))
-            ]
+            come = come_of(p_k, then_p, x_ref, moved_p, turns_p)
             ways = [x[p] - x_p[p] for p in static(range(n_particles))] + [
                 moved[i // 2] - moved_p[i // 2]
                 if i % 2 == 0
@@ -343,7 +353,7 @@ def make_velocity_kernels(c: Constraint, slots: Slots, real: Scalar, predicted: 
             changes = [velocity[i] - before[i] for i in static(range(q))]
             left, share = since_impact(ways, changes, come, masses, inertias, gravity[0], dt)
             back = share * left
-            G = rows_there(
+            _, G = rows_there(
                 k,
                 [x_p[p] - back * come[p] for p in static(range(n_particles))],
                 [
@@ -356,7 +366,7 @@ def make_velocity_kernels(c: Constraint, slots: Slots, real: Scalar, predicted: 
                 placing,
                 data,
             )
-            D = rows_there(k, x_p if predicted else x, poses_p if predicted else poses, placing, data)
+            _, D = rows_there(k, x_p if predicted else x, poses_p if predicted else poses, placing, data)
             wanted = (1.0 - share) * rate[k]
             if static(one_sided):  # what has come to a rigid stop is at rest there
                 if compliance[k] == 0.0:

@@ -43,7 +43,7 @@ def _pushes(contacts, k: int):
 
 
 @func
-def _pushed(contacts, k: int):
+def pushed(contacts, k: int):
     pushes = contacts.multiplier[k] > 0.0 or contacts.cut[k][0] > 0.0 or contacts.impacts.share[k] > 0.0
     return pushes and contacts.rows.numbers[k, 0] > 0.0  # something is chosen
 
@@ -147,7 +147,7 @@ def make_rebound(
     layout = RowLayout(c, slots)
     pair, last, shifts = two_sided(slots), layout.turns - 1, shifts_of(slots)
     between_there, along_there = rate_at_impact(slots, tuple(g for _, g in layout.arms))
-    one_direction, live = layout.one_direction, _pushed if crowded else _pushes
+    one_direction, live = layout.one_direction, pushed if crowded else _pushes
     spins, turns = spins_of(slots), layout.turns
 
     @func
