@@ -1,10 +1,11 @@
 """What a pyramid of boxes costs, here, in MuJoCo and in Newton where they are installed: processor time, penetration
-and drift.
+and drift; and what the gradient of a small one does.
 
     python benchmarks/pile.py [rows] [boxes in the lowest row]
 
 16 rows on 20 boxes are 200.  A second passes first, the next is timed, on one thread.  Penetration is the most that a
-row has come nearer to the one below, drift the most that a box has moved sideways.
+row has come nearer to the one below, drift the most that a box has moved sideways.  The gradient is of 4 rows on 5, by
+where and how fast all boxes begin.
 """
 
 from __future__ import annotations
@@ -38,15 +39,20 @@ def show(name: str, taken: float, steps: int, begun: np.ndarray, end: np.ndarray
           f" drift {1e3 * drift:.3f} mm", flush=True)  # fmt: skip
 
 
-def ours(rows: int, base: int) -> None:
-    """With several numbers of sweeps."""
-    builder, begun = sim.ModelBuilder(gravity=(0, -9.81, 0)), places(rows, base)
+def pyramid(rows: int, base: int, requires_grad: bool = False) -> sim.Model:
+    """The boxes on a plane."""
+    builder = sim.ModelBuilder(gravity=(0, -9.81, 0))
     config = sim.ModelBuilder.ShapeConfig(density=DENSITY, mu=MU)
     builder.add_ground_plane(0.0, cfg=config)
-    for k, place in enumerate(begun):
+    for k, place in enumerate(places(rows, base)):
         builder.add_body(list(place), label=f"b{k}")
         builder.add_shape_box(k, None, 2 * HALF, HALF, HALF, cfg=config)
-    model = builder.finalize(dtype=sim.float64)
+    return builder.finalize(dtype=sim.float64, requires_grad=requires_grad)
+
+
+def ours(rows: int, base: int) -> None:
+    """With several numbers of sweeps."""
+    model, begun = pyramid(rows, base), places(rows, base)
     for sweeps, rate in OURS:
         solver = sim.SolverXPBD(model, iterations=sweeps)
         state = sim.rollout(solver, model.state(), rate, 1 / rate).final
@@ -54,6 +60,26 @@ def ours(rows: int, base: int) -> None:
         state = sim.rollout(solver, state, rate, 1 / rate).final
         taken = time.process_time() - begin
         show(f"sim, {sweeps} sweeps at {rate} Hz", taken, rate, begun, state.body_q.numpy()[:, :3], rows, base)
+
+
+def gradient(rows: int = 4, base: int = 5, steps: int = 40) -> None:
+    """Of two sweeps at 600 Hz, the least of some."""
+    model = pyramid(rows, base, requires_grad=True)
+    solver, dt, taken = sim.SolverXPBD(model, iterations=2), 1 / 600, []
+    state = sim.rollout(solver, model.state(), 300, dt).final
+    for _ in range(12):
+        times = [time.process_time()]
+        sim.rollout(solver, state, steps, dt)
+        times.append(time.process_time())
+        with sim.Tape() as tape:
+            end = sim.rollout(solver, state, steps, dt).final
+        times.append(time.process_time())
+        tape.backward(grads={end.body_q: sim.array(np.ones((model.body_count, 7)), dtype=end.body_q.dtype)})
+        times.append(time.process_time())
+        tape.zero()
+        taken.append(np.diff(times))
+    forward, recorded, back = 1e3 * np.min(taken, axis=0) / steps
+    print(f"sim, {model.body_count} boxes: {forward:.2f} ms a step, with a gradient {recorded + back:.2f}", flush=True)
 
 
 def mujoco_does(rows: int, base: int) -> None:
@@ -112,6 +138,7 @@ def main() -> None:
     rows, base = (int(a) for a in sys.argv[1:3]) if len(sys.argv) > 2 else (16, 20)
     sim.set_num_threads(1)
     ours(rows, base)
+    gradient()
     if find_spec("mujoco"):
         mujoco_does(rows, base)
     if find_spec("newton"):

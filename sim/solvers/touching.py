@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sim.constraints.contact.forms import (
+    AllListed,
     Form,
-    LanesInTurn,
-    OneOfEachLane,
     SideBySide,
-    WholeLanes,
     contact_struct,
     moving_struct,
 )
@@ -53,6 +51,9 @@ from sim.solvers.near.crowded import crowded, make_room, make_split
 from sim.solvers.near.lanes import NearContacts, NearLanes
 from sim.solvers.near.passing import PassingCheck, PointPassingCheck
 
+WIDE = 32
+"""Constraints on bodies of one colour from which on their kernel is compiled to wide loads and stores as well: fewer of
+them are done before it would be ready."""
 STACKED = 4
 """Sweeps over velocities for one over positions, where bodies touch bodies or particles, or have several contacts: the
 arms of two sides are shifted to one place (`meeting_of`), and each sweep leaves a part of the order of the step."""
@@ -97,8 +98,8 @@ class Touching:
 
 
 def over_all(made: ConstraintSet) -> tuple[Form, int]:
-    """Of a launch over all rows of a set, or all of its lanes: its form, and how many threads it has."""
-    return (WholeLanes(made.lane), made.count // made.lane) if made.lane else (SideBySide(), made.count)
+    """Of a launch over all contacts of a set, or all that are listed: its form, and how many threads it has."""
+    return (AllListed() if made.lane else SideBySide()), made.count
 
 
 @dataclass(eq=False)
@@ -126,8 +127,7 @@ class FrictionStep:
         self.crowded = self.near is not None or crowded(model, self.batches)
         self._added = self._make_added(self._rebounds)
         self._parts = make_room(model, self.moving, self.crowded)
-        reach = None if self.near is None else self.near.reach
-        self.choices = Choices(model, self.bodies, [batch for batch in self.batches if batch.set.surface], reach)
+        self.choices = Choices(model, self.bodies, [batch for batch in self.batches if batch.set.surface], self.near)
         self.touching: dict[str, Touching] = {}
         self.dry = DryJoints(model, self.bodies, list(self.batches))
         rough = any(batch.set.surface for batch in self.batches)
@@ -234,10 +234,12 @@ class FrictionStep:
                 t.batch.multiplier.zero_()
                 t.along.zero_()
                 t.late.zero_()
+            form, threads = over_all(made)
+            self.choices.make(t.batch, particle, reference)
+            if lanes is not None and self.near is not None:
+                lanes.list_chosen(self.near.left_over)
                 lanes.recall(before)
             self._remember(t, before)
-            form, threads = over_all(made)
-            self.choices.make(t.batch, particle, reference, [] if lanes is None else [lanes.lanes], threads)
             kernel = make_impact(made.constraint, made.slots, model.dtype, form, self.gains is not None, self.crowded)
             launch(kernel, threads, [*self.all_of(t), t.contacts, moving, dt])
         if self.crowded:
@@ -250,8 +252,7 @@ class FrictionStep:
         launch(make_cleared(model.dtype), max(counts), [*counts, self.moving])
         each = [(make, t) for make in (make_parting, make_carried, make_approaching) for t in self.touching.values()]
         for make, t in each:
-            kernel = make(t.batch.set.constraint, t.batch.set.slots, model.dtype, self.form(t, False))
-            self.by_color(t, kernel, dt)
+            self.by_color(t, make, dt)
 
     def _remember(self, t: Touching, state: State) -> None:
         """The forces and slips of contacts in a state are those that kernels read and write."""
@@ -269,12 +270,10 @@ class FrictionStep:
         """Where the contacts of a set are those of near pairs."""
         return None if self.near is None else self.near.sets.get(t.batch.set.name)
 
-    def form(self, t: Touching, wide: bool) -> Form:
-        """How launches go over the contacts of a set, colour by colour.  wide: compiled for many side by side."""
+    def form(self, t: Touching, rows: Rows, wide: bool) -> Form:
+        """How a launch goes over contacts of a set.  wide: compiled for many side by side."""
         lanes = self._lanes(t)
-        if lanes is None:
-            return SideBySide(wide)
-        return OneOfEachLane(t.batch.set.lane) if lanes.single else LanesInTurn(t.batch.set.lane)
+        return SideBySide(wide) if lanes is None else lanes.form(rows, wide)
 
     def _span(self, t: Touching, rows: Rows) -> list[object]:
         """What kernels read first of some rows: where they begin."""
@@ -284,7 +283,7 @@ class FrictionStep:
     def all_of(self, t: Touching) -> list[object]:
         """The same of all rows."""
         lanes = self._lanes(t)
-        return [0] if lanes is None else [lanes.lanes]
+        return [0] if lanes is None else [lanes.offsets]
 
     def rows_of(self, batch: ConstraintBatch) -> list[Rows]:
         """The launches that go over the contacts of a set."""
@@ -335,7 +334,7 @@ class FrictionStep:
     def start(self, batch: ConstraintBatch, rows: Rows, wide: bool, dt: float) -> None:
         """Contacts that share no mover push as they did at the end of the last step.  wide: see `project`."""
         made, t = batch.set, self.touching[batch.set.name]
-        form = self.form(t, wide)
+        form = self.form(t, rows, wide)
         kernel = make_contact_start(made.constraint, made.slots, self.model.dtype, self.restitution, form)
         launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
 
@@ -369,7 +368,7 @@ class FrictionStep:
     def project(self, batch: ConstraintBatch, rows: Rows, wide: bool, first: bool, dt: float) -> None:
         """One projection of contacts that share no mover.  wide: compiled for many side by side."""
         made, t = batch.set, self.touching[batch.set.name]
-        form, real = self.form(t, wide), self.model.dtype
+        form, real = self.form(t, rows, wide), self.model.dtype
         kernel = make_contact_projection(made.constraint, made.slots, real, first, self.restitution, form)
         launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
 
@@ -406,22 +405,22 @@ class FrictionStep:
         model = self.model
         launch(make_unstruck(model.dtype), model.body_count, [self.moving])
         for t in self._hit_at_once:
-            made = t.batch.set
-            self.by_color(t, make_struck(made.constraint, made.slots, model.dtype, self.form(t, False)), dt)
+            self.by_color(t, make_struck, dt)
         launch(make_answer(model.dtype), model.body_count, [self.moving])
         for t in self._hit_at_once:
-            made = t.batch.set
-            kernel = make(made.constraint, made.slots, model.dtype, self.restitution, self.form(t, False))
-            self.by_color(t, kernel, dt)
+            self.by_color(t, make, dt, self.restitution)
 
-    def by_color(self, t: Touching, kernel: Kernel, dt: float) -> None:
-        """Launches over all contacts of a set, those at once that share no mover."""
+    def by_color(self, t: Touching, make: Callable[..., Kernel], dt: float, *more: object) -> None:
+        """Launches over all contacts of a set, those at once that share no mover.  make: gives the kernel of a form."""
+        made = t.batch.set
         for rows in self.rows_of(t.batch):
+            form = self.form(t, rows, rows.disjoint and rows.count >= WIDE)
+            kernel = make(made.constraint, made.slots, self.model.dtype, *more, form)
             launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
 
     def rebound(self, batch: ConstraintBatch, rows: Rows, wide: bool, dt: float) -> None:
         """One sweep over the velocities after the step, of the same."""
         made, t = batch.set, self.touching[batch.set.name]
-        form = self.form(t, wide)
+        form = self.form(t, rows, wide)
         kernel = make_rebound(made.constraint, made.slots, self.model.dtype, self.restitution, form, self.crowded)
         launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])

@@ -38,11 +38,7 @@ from sim.solvers.mechanisms.impacts import ImpactsOnJoints
 from sim.solvers.mechanisms.rank import refuse_dependent
 from sim.solvers.mechanisms.rigid_particles import make_bodies
 from sim.solvers.self_contact import SelfContactStep
-from sim.solvers.touching import FrictionStep
-
-WIDE = 32
-"""Constraints on bodies of one colour from which on their kernel is compiled to wide loads and stores as well: fewer of
-them are done before it would be ready."""
+from sim.solvers.touching import WIDE, FrictionStep
 
 
 @dataclass(eq=False, repr=False)

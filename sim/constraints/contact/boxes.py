@@ -10,7 +10,6 @@ capsule is a box without width.
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint, constraint
-from sim.constraints.contact.forms import every
 from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.library.quaternion import quat_rotate
 from sim.core.lang.library.vector import cross, dot, length
@@ -124,15 +123,20 @@ def _at_crossing(
 
 
 @func
-def _has_face(contacts, k: int):
-    return dot(contacts.data.face[k], contacts.data.face[k]) > 0.5
+def _has_face(data, k: int):
+    return dot(data.face[k], data.face[k]) > 0.5
 
 
 @func
-def _has_edge(contacts, k: int):
-    return dot(contacts.data.edge[k], contacts.data.edge[k]) > 0.5
+def _has_edge(data, k: int):
+    return dot(data.edge[k], data.edge[k]) > 0.5
+
+
+@func
+def _any(data, k: int):
+    return True
 
 
 def chosen_of(c: Constraint) -> Function:
-    """`chosen(contacts, k)` in a kernel: whether a step has chosen something for row k; without it the row is open."""
-    return {contact_corner: _has_face, contact_edges: _has_edge}.get(c, every)
+    """`chosen(data, k)` in a kernel: whether a step has chosen something for row k; without it the row is open."""
+    return {contact_corner: _has_face, contact_edges: _has_edge}.get(c, _any)

@@ -41,6 +41,15 @@ BESIDE = 0.2
 """How far the normal of a crossing may lean over an edge to the far side of its face, as the sine of the angle."""
 
 
+CORNERS_AT_ONCE = 8
+"""Corners of a box, as the other one sees it: which face they may be on is the same for all."""
+
+
+def rows_at_once(c: Constraint) -> int:
+    """How many rows of a near pair a thread looks at."""
+    return CORNERS_AT_ONCE if c is contact_corner else 1
+
+
 @memoize
 def make_unforced(real: Scalar) -> Kernel:
     """How far bodies `tid()` come in a step without forces: what is held goes as it is moved, dx."""
@@ -80,8 +89,8 @@ def most_apart(seen, axes, half, other_half):
 
 @memoize
 def make_choice(c: Constraint, slots: Slots, real: Scalar, lane: int = 0) -> Kernel:
-    """What the rows `tid()` of `contact_corner` or `contact_edges` are about, from predicted poses; with a lane, those
-    of lane `tid()`, see `sim.constraints.contact.forms`."""
+    """What the rows `tid()` of `contact_corner` or `contact_edges` are about, from predicted poses; lane: how many rows
+    near pairs have, of which a thread looks at `rows_at_once`."""
     vec3, Quat = vector(3, real), quaternion(real)
     Data, SlotData = parameter_struct(c, real), slot_struct(c, slots, real)
     Bodies, movers, points_at = body_struct(real), movers_of(slots), points_of(c, slots, real)
@@ -171,7 +180,7 @@ def make_choice(c: Constraint, slots: Slots, real: Scalar, lane: int = 0) -> Ker
         data.face[k] = face
 
     @func
-    def faces_of_lane(first, last, reach, points, placing, bodies, particle, dx, turn, data):
+    def faces_near(first, last, reach, points, placing, bodies, particle, dx, turn, data):
         """The same of all corners of a box that another one sees, if they come as near as `reach` [m]."""
         seen, _ = seen_by(first, points, placing, bodies, particle, dx, turn)
         half, other_half = data.half[first], data.other_half[first]
@@ -240,23 +249,21 @@ def make_choice(c: Constraint, slots: Slots, real: Scalar, lane: int = 0) -> Ker
         data.edge[k], data.other_edge[k] = found, other
 
     @func
-    def edges_of_lane(first, last, reach, points, placing, bodies, particle, dx, turn, data):
-        """The same of all crossings of two solids, if they come as near as `reach` [m]."""
-        seen, way = seen_by(first, points, placing, bodies, particle, dx, turn)
-        half, other_half = data.half[first], data.other_half[first]
-        around, axes = data.thickness[first] + data.other_thickness[first], axes_of(seen)
+    def edges_near(k, last, reach, points, placing, bodies, particle, dx, turn, data):
+        """The same of a crossing of two solids, if they come as near as `reach` [m]."""
+        seen, way = seen_by(k, points, placing, bodies, particle, dx, turn)
+        half, other_half = data.half[k], data.other_half[k]
+        around, axes = data.thickness[k] + data.other_thickness[k], axes_of(seen)
         best, normal = most_apart(seen, axes, half, other_half)
-        least = least_apart(best - around, half, other_half)
-        for k in range(first, last):
-            found, other = vec3(), vec3()
-            if best - around < reach:
-                gap, found, other = edges_between(k, seen, way, axes, normal, least, half, other_half, around, data)
-                if gap > reach:
-                    found, other = vec3(), vec3()
-            data.edge[k], data.other_edge[k] = found, other
+        least, found, other = least_apart(best - around, half, other_half), vec3(), vec3()
+        if best - around < reach:
+            gap, found, other = edges_between(k, seen, way, axes, normal, least, half, other_half, around, data)
+            if gap > reach:
+                found, other = vec3(), vec3()
+        data.edge[k], data.other_edge[k] = found, other
 
-    choose, choose_lane = (faces, faces_of_lane) if c is contact_corner else (edges, edges_of_lane)
-    alike = min(lane, 8)  # the corners of one box, as the other one sees them
+    choose, choose_some = (faces, faces_near) if c is contact_corner else (edges, edges_near)
+    some = rows_at_once(c)
 
     @kernel(name=f"choose_{c.name}_{slots.kinds}")
     def choose_all(
@@ -282,19 +289,17 @@ def make_choice(c: Constraint, slots: Slots, real: Scalar, lane: int = 0) -> Ker
         turn: array[Quat],
         data: Data,
     ):
-        if tid() < lanes[lanes.shape[0] - 1]:
-            k = tid() * lane
+        if tid() < lanes[0] * static(lane // some):
+            k = tid() * some
             _, _, _, begun, _, turns, poses = movers(k, points, bodies, particle, dx, turn)
             now, before = points_at([], poses, fields_at(placing, k)), points_at([], begun, fields_at(placing, k))
             sizes = length(data.half[k]), length(data.other_half[k])
             for g in static(range(len(slots.bodies))):  # what has come far may be pushed as far
                 way = length(now[side_of[g]].p - before[side_of[g]].p)
                 reach += 1.5 * (way + 2.0 * length(imaginary(turns[g])) * sizes[side_of[g]])
-            for half in static(range(lane // alike if lane else 0)):
-                first = tid() * lane + half * alike
-                choose_lane(first, first + alike, reach, points, placing, bodies, particle, dx, turn, data)
+            choose_some(k, k + some, reach, points, placing, bodies, particle, dx, turn, data)
 
     if lane:
-        choose_near.race_free = True  # the rows of a lane are its own
+        choose_near.race_free = choose_near.alike = True  # rows are of one thread, and those of a pair alike
         return choose_near
     return choose_all

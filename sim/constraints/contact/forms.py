@@ -1,13 +1,14 @@
 """The kernels of contacts, made of what happens to one: what all of them read and write, and how a launch goes over it.
 
 A kernel is a function `one(k, contacts, moving, dt)` of the language, of contact k.  Its form says which contacts the
-threads of a launch take: side by side, or in *lanes*, the contacts of two bodies that are near each other, of a number
-that is the same for all pairs of a set.  Lanes of a colour c, lanes[c] to before lanes[c + 1], share no free body.
+threads of a launch take: side by side, or those that a step has *listed* of near pairs, of a colour c from offsets[c]
+to before offsets[c + 1] (`listing`).
 """
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
 # mypy: ignore-errors
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,7 +21,7 @@ from sim.constraints.slots.bodies import body_struct, slot_struct
 from sim.constraints.slots.linearization import movers_of
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.embedding import fields_at
-from sim.core.lang.frontend.builtins import min, static, tid
+from sim.core.lang.frontend.builtins import static, tid
 from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, Struct, array_type, int32, matrix, quaternion, vector
@@ -130,10 +131,38 @@ def sides_of(slots: Slots, real: Scalar) -> Function:
     return sides
 
 
+def alike(made: Kernel, form: "Form") -> Kernel:
+    """The kernel of a form.  What is listed mostly goes the same way: a body for eight at once is worth having, of a
+    kernel that computes more than it moves."""
+    made.alike = isinstance(form, (Listed, AllListed))
+    return made
+
+
 @func
 def every(contacts, k: int):
-    """Whether lanes take a contact: all of them."""
+    """Whether a launch takes a contact of the list: all of them."""
     return True
+
+
+MOVED = (
+    *("w", "x_ref", "v", "v_before", "v_last", "particle", "body_qd", "body_qd_before", "body_qd_last"),
+    *("dx", "turn", "impulse", "momentum", "inertia", "carried", "body_carried", "lasting", "body_lasting"),
+    *("parting", "body_parting", "struck", "strikes", "gram", "partner", "added", "body_added"),
+)
+"""What a `moving_struct` has of each mover, and contacts may read or write."""
+
+
+def _of_movers(real: Scalar) -> tuple[str, ...]:
+    """The same, by the names that kernels have for it."""
+    return tuple(f"moving.{part}" for part in (*MOVED, *(f"bodies.{name}" for name in body_struct(real).fields)))
+
+
+def _own(contacts: Struct) -> Iterator[str]:
+    """The arrays of a `contact_struct`, which have elements of each contact, by the same names."""
+    for name, kind in contacts.fields.items():
+        yield from (
+            (f"contacts.{name}.{part}" for part in kind.fields) if isinstance(kind, Struct) else (f"contacts.{name}",)
+        )
 
 
 @dataclass(frozen=True)
@@ -144,7 +173,7 @@ class SideBySide:
     lane: ClassVar[int] = 0
 
     def kernel(self, name: str, one: Function, live: Function, c: Constraint, slots: Slots, real: Scalar) -> Kernel:
-        """The kernel that does `one` to each; `live` is for lanes."""
+        """The kernel that does `one` to each; `live` is for lists."""
         Contacts, Moving = contact_struct(c, slots, real), moving_struct(real)
 
         @kernel(name=f"{name}_{c.name}_{slots.kinds}")
@@ -153,121 +182,75 @@ class SideBySide:
 
         all_of_them.race_free = True  # the contacts of a launch share what is held only, which does not move
         if self.exclusive:
-            held = (
-                "w",
-                "x_ref",
-                "v",
-                "v_before",
-                "v_last",
-                "particle",
-                "body_qd",
-                "body_qd_before",
-                "body_qd_last",
-                "dx",
-                "turn",
-                "impulse",
-                "momentum",
-                "inertia",
-                "carried",
-                "body_carried",
-                "lasting",
-                "body_lasting",
-                "parting",
-                "body_parting",
-                "struck",
-                "strikes",
-                "gram",
-                "partner",
-                "added",
-                "body_added",
-            )
-            bodies = (f"moving.bodies.{part}" for part in body_struct(real).fields)
             own = ("multiplier", "late", "along", "turned", "lasting", "rows.vectors", "rows.numbers")
-            shared = (*(f"moving.{part}" for part in held), *(f"contacts.{part}" for part in own))
-            all_of_them.exclusive = frozenset((*shared, *bodies))
+            all_of_them.exclusive = frozenset((*_of_movers(real), *(f"contacts.{part}" for part in own)))
         return all_of_them
 
 
 @dataclass(frozen=True)
-class LanesInTurn:
-    """The contacts of lanes of a colour, one after the other: `together` lanes by each thread, there or `back`.
+class Listed:
+    """The contacts of a colour, of which no two push the same free body; exclusive: nor stand on the same one that is
+    held."""
 
-    What is left over without a colour one thread takes.
-    """
-
-    lane: int
+    exclusive: bool = False
 
     def kernel(self, name: str, one: Function, live: Function, c: Constraint, slots: Slots, real: Scalar) -> Kernel:
         """The kernel that does `one` to those that are `live(contacts, k)`."""
-        Contacts, Moving, lane = contact_struct(c, slots, real), moving_struct(real), self.lane
+        Contacts, Moving = contact_struct(c, slots, real), moving_struct(real)
 
-        @kernel(name=f"{name}_{c.name}_{slots.kinds}_lanes")
-        def lanes_of_color(
-            color: int,
-            together: int,
-            back: int,
-            lanes: array[int],
-            contacts: Contacts,
-            moving: Moving,
-            dt: real,
-        ):
-            first = min(lanes[color] + tid() * together, lanes[color + 1])
-            last = min(first + together, lanes[color + 1])
-            for i in range((last - first) * lane):
-                k = first * lane + i
+        @kernel(name=f"{name}_{c.name}_{slots.kinds}_listed")
+        def contacts_of_color(color: int, offsets: array[int], contacts: Contacts, moving: Moving, dt: real):
+            if tid() < offsets[color + 1] - offsets[color]:
+                k = offsets[color] + tid()
+                if live(contacts, k):
+                    one(k, contacts, moving, dt)
+
+        contacts_of_color.race_free = True  # as above
+        if self.exclusive:
+            contacts_of_color.exclusive = frozenset((*_of_movers(real), *_own(Contacts)))
+        return contacts_of_color
+
+
+@dataclass(frozen=True)
+class ListedInTurn:
+    """The contacts of a colour one after the other, there or `back`, by one thread: what is left over without any."""
+
+    def kernel(self, name: str, one: Function, live: Function, c: Constraint, slots: Slots, real: Scalar) -> Kernel:
+        """The kernel that does `one` to those that are `live(contacts, k)`."""
+        Contacts, Moving = contact_struct(c, slots, real), moving_struct(real)
+
+        @kernel(name=f"{name}_{c.name}_{slots.kinds}_in_turn")
+        def contacts_in_turn(color: int, back: int, offsets: array[int], contacts: Contacts, moving: Moving, dt: real):
+            first, last = offsets[color], offsets[color + 1]
+            for i in range(last - first):
+                k = first + i
                 if back > 0:
-                    k = last * lane - 1 - i
+                    k = last - 1 - i
                 if live(contacts, k):
                     one(k, contacts, moving, dt)
 
-        lanes_of_color.race_free = True  # as above
-        return lanes_of_color
+        contacts_in_turn.race_free = True  # one thread
+        return contacts_in_turn
 
 
 @dataclass(frozen=True)
-class OneOfEachLane:
-    """The contact with the number `row` in each lane of a colour.
-
-    A reverse sweep likes that better: it keeps no log of what was stored before.
-    """
-
-    lane: int
+class AllListed:
+    """All contacts of the list, whatever their colours: for what writes to contacts alone."""
 
     def kernel(self, name: str, one: Function, live: Function, c: Constraint, slots: Slots, real: Scalar) -> Kernel:
         """The kernel that does `one` to those that are `live(contacts, k)`."""
-        Contacts, Moving, lane = contact_struct(c, slots, real), moving_struct(real), self.lane
+        Contacts, Moving = contact_struct(c, slots, real), moving_struct(real)
 
-        @kernel(name=f"{name}_{c.name}_{slots.kinds}_row")
-        def row_of_lanes(color: int, row: int, lanes: array[int], contacts: Contacts, moving: Moving, dt: real):
-            at = lanes[color] + tid()
-            if at < lanes[color + 1]:
-                k = at * lane + row
+        @kernel(name=f"{name}_{c.name}_{slots.kinds}_all")
+        def all_listed(offsets: array[int], contacts: Contacts, moving: Moving, dt: real):
+            if tid() < offsets[offsets.shape[0] - 1]:
+                k = tid()
                 if live(contacts, k):
                     one(k, contacts, moving, dt)
 
-        row_of_lanes.race_free = True  # as above
-        return row_of_lanes
+        all_listed.race_free = True  # each contact is its own
+        return all_listed
 
 
-@dataclass(frozen=True)
-class WholeLanes:
-    """All contacts of lane `tid()`, whatever its colour: for what writes to contacts alone."""
-
-    lane: int
-
-    def kernel(self, name: str, one: Function, live: Function, c: Constraint, slots: Slots, real: Scalar) -> Kernel:
-        """The kernel that does `one` to those that are `live(contacts, k)`."""
-        Contacts, Moving, lane = contact_struct(c, slots, real), moving_struct(real), self.lane
-
-        @kernel(name=f"{name}_{c.name}_{slots.kinds}_whole")
-        def whole_lane(lanes: array[int], contacts: Contacts, moving: Moving, dt: real):
-            for k in range(tid() * lane, min(tid() + 1, lanes[lanes.shape[0] - 1]) * lane):
-                if live(contacts, k):
-                    one(k, contacts, moving, dt)
-
-        whole_lane.race_free = True  # the contacts of a lane are its own
-        return whole_lane
-
-
-Form = SideBySide | LanesInTurn | OneOfEachLane | WholeLanes
+Form = SideBySide | Listed | ListedInTurn | AllListed
 """How a launch goes over contacts."""

@@ -20,8 +20,7 @@ grows from there to its full size at twice that speed, instead of at once.
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.boxes import chosen_of
-from sim.constraints.contact.forms import Form, sides_of
+from sim.constraints.contact.forms import Form, alike, every, sides_of
 from sim.constraints.contact.geometry import gap_of, slip_of, slip_rate_of
 from sim.constraints.contact.hitting import hit_of, hits_of, there_of
 from sim.constraints.contact.impulses.spinning import predicted_of
@@ -245,4 +244,4 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
         impacts.hits[k], impacts.time[k], impacts.share[k] = hits, time, share_of_impact
         impacts.coming[k], impacts.loses[k], impacts.worked[k] = coming, loses, real(0.0)
 
-    return form.kernel("impact", one, chosen_of(c), c, slots, real)
+    return alike(form.kernel("impact", one, every, c, slots, real), form)

@@ -56,7 +56,7 @@ def make_parting(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kerne
 
     @func
     def hits(contacts, k: int):
-        return chosen(contacts, k) and contacts.impacts.share[k] > 0.0
+        return chosen(contacts.data, k) and contacts.impacts.share[k] > 0.0
 
     @func
     def later(before, left, share):
@@ -92,7 +92,7 @@ def make_carried(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kerne
 
     @func
     def presses(contacts, k: int):
-        return chosen(contacts, k) and contacts.pressed[k] > 0.0
+        return chosen(contacts.data, k) and contacts.pressed[k] > 0.0
 
     @func
     def heavier(before, pressed):
@@ -141,7 +141,7 @@ def make_approaching(c: Constraint, slots: Slots, real: Scalar, form: Form) -> K
 
     @func
     def hits(contacts, k: int):
-        return chosen(contacts, k) and contacts.impacts.share[k] > 0.0
+        return chosen(contacts.data, k) and contacts.impacts.share[k] > 0.0
 
     @func
     def one(k, contacts, moving, dt):

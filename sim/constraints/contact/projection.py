@@ -4,8 +4,7 @@
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.boxes import chosen_of
-from sim.constraints.contact.forms import Form, sides_of
+from sim.constraints.contact.forms import Form, alike, every, sides_of
 from sim.constraints.contact.friction import along_both, mobility_of, rubbed_against, turning
 from sim.constraints.contact.geometry import gap_of, slip_of, slip_rate_of
 from sim.constraints.contact.hitting import hit_of, moved_together, two_sided
@@ -116,4 +115,4 @@ def make_contact_projection(
             lam, lam_t = lam + dlam, x[0] * T[0] + x[1] * T[1]
         contacts.multiplier[k], contacts.along[k] = lam, lam_t
 
-    return form.kernel("project", one, chosen_of(c), c, slots, real)
+    return alike(form.kernel("project", one, every, c, slots, real), form)

@@ -10,7 +10,7 @@ Friction begins anew in each step: from where it ended, stacks sway.
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.forms import Form, every, sides_of
+from sim.constraints.contact.forms import Form, alike, every, sides_of
 from sim.constraints.contact.friction import unturned
 from sim.constraints.contact.geometry import contact_of, gap_of, slip_of
 from sim.constraints.contact.impulses.restitution import Restitution
@@ -66,7 +66,7 @@ def make_contact_start(c: Constraint, slots: Slots, real: Scalar, restitution: R
                 )  # fmt: skip
         contacts.multiplier[k], contacts.along[k] = lam, vec3()
 
-    return form.kernel("start", one, _presses, c, slots, real)
+    return alike(form.kernel("start", one, _presses, c, slots, real), form)
 
 
 @memoize
@@ -94,7 +94,7 @@ def make_slid(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel:
             u *= contacts.impacts.rests[k] * (1.0 - pulled / (most * most))
         contacts.slid[k] = u
 
-    return form.kernel("slid", one, every, c, slots, real)
+    return alike(form.kernel("slid", one, every, c, slots, real), form)
 
 
 @memoize
@@ -143,14 +143,15 @@ def make_parted_end(real: Scalar) -> Kernel:
 
 @memoize
 def make_recall(real: Scalar) -> Kernel:
-    """The forces `pressed` and `pulled` and slips `slid` of a lane `tid()`, a near pair, by where its key stands among
-    those of the state before: 0 where it was not near then."""
+    """The forces `pressed` and `pulled` and slips `slid` of contacts `tid()` of the list, by where the key of their
+    pair stands among those of the state before: 0 where it was not near then.  order: their rows, of `lane` each."""
     vec3 = vector(3, real)
 
     @kernel
     def recall(
         lane: int,
-        lanes: array[int],
+        offsets: array[int],
+        order: array[int],
         key: array[int],
         keys: array[int],
         before: array[real],
@@ -160,9 +161,11 @@ def make_recall(real: Scalar) -> Kernel:
         slid: array[vec3],
         pulled: array[vec3],
     ):
-        e = tid()
-        if e < lanes[lanes.shape[0] - 1]:
+        if tid() < offsets[offsets.shape[0] - 1]:
+            e = order[tid()] // lane
             low, high = 0, keys.shape[0]
+            if keys[e] == key[e]:  # as often, where the same pairs are near
+                low, high = e, e
             while low < high:
                 middle = (low + high) // 2
                 if keys[middle] < key[e]:
@@ -170,27 +173,27 @@ def make_recall(real: Scalar) -> Kernel:
                 else:
                     high = middle
             at = min(low, keys.shape[0] - 1)
-            for r in range(lane):
-                k, known = e * lane + r, at * lane + r
-                if keys[at] == key[e]:
-                    pressed[k], slid[k], pulled[k] = before[known], slid_before[known], pulled_before[known]
-                else:
-                    pressed[k], slid[k], pulled[k] = 0.0, vec3(), vec3()
+            known = at * lane + order[tid()] % lane
+            force, slips, pulls = real(0.0), vec3(), vec3()
+            if keys[at] == key[e]:
+                force, slips, pulls = before[known], slid_before[known], pulled_before[known]
+            pressed[tid()], slid[tid()], pulled[tid()] = force, slips, pulls
 
+    recall.race_free, recall.exclusive = True, frozenset({"before", "slid_before", "pulled_before"})
     return recall
 
 
 @memoize
 def make_keep(real: Scalar) -> Kernel:
-    """The forces of a lane `tid()` at the end of a step, where they rest, to where its pair stands among the keys: what
-    there is after an impact that parts it."""
+    """The forces of rows `tid()` of near pairs at the end of a step, where they rest: what there is after an impact
+    that parts it; 0 of what is not in the list."""
     vec2, vec3 = vector(2, real), vector(3, real)
 
     @kernel
     def keep(
         lane: int,
         lanes: array[int],
-        rank: array[int],
+        place: array[int],
         multiplier: array[real],
         late: array[real],
         along: array[vec3],
@@ -203,14 +206,15 @@ def make_keep(real: Scalar) -> Kernel:
         slid_after: array[vec3],
         pulled: array[vec3],
     ):
-        e = tid()
-        if e < lanes[lanes.shape[0] - 1]:
-            for r in range(lane):
-                k = e * lane + r
-                force, rubs, to = real(0.0), vec3(), rank[e] * lane + r
+        if tid() < lanes[0] * lane:
+            k = place[tid()]
+            force, slips, rubs = real(0.0), vec3(), vec3()
+            if k >= 0:
+                slips = slid[k]
                 if multiplier[k] > 0.0 or cut[k][0] > 0.0:
                     force, rubs = _lasts(multiplier[k], late[k], along[k], cut[k], rubbed[k], rests[k], dt)
-                pressed[to], slid_after[to], pulled[to] = force, slid[k], rubs
+            pressed[tid()], slid_after[tid()], pulled[tid()] = force, slips, rubs
 
-    keep.race_free = True  # ranks are all different
+    own = ("multiplier", "late", "along", "cut", "rubbed", "rests", "slid")
+    keep.race_free, keep.exclusive = True, frozenset(own)  # each is in the list once
     return keep

@@ -301,7 +301,7 @@ class ContactWatch:
         made = looked.batch.set
         if not made.lane or not isinstance(self.solver, SolverXPBD) or self.solver.friction.near is None:
             return made.count
-        return made.lane * int(self.solver.friction.near.sets[made.name].lanes.numpy()[-1])
+        return int(self.solver.friction.near.sets[made.name].offsets.numpy()[-1])
 
     def _find_gaps(self) -> None:
         """C at the end of the step, of contacts."""

@@ -65,21 +65,21 @@ class ImpactsOnJoints:
         if done + WINDOW >= sweeps:
             return
         friction, real, due = self.friction, self.friction.model.dtype, done % WINDOW == WINDOW - 1
-        each = [(t, t.batch.set.constraint, t.batch.set.slots) for t in friction.touching.values()]
         if not due:
-            for t, c, slots in each:
+            for t in friction.touching.values():
+                c, slots = t.batch.set.constraint, t.batch.set.slots
                 form, threads = over_all(t.batch.set)
                 kernel = make_noted(c, slots, real, form, done % WINDOW == 0)
                 launch(kernel, threads, [*friction.all_of(t), t.contacts, friction.moving, s.dt])
             return
         self._trend.zero_()
         self._body_trend.zero_()
-        for t, c, slots in each:
-            friction.by_color(t, make_trend(c, slots, real, friction.form(t, False)), s.dt)
+        for t in friction.touching.values():
+            friction.by_color(t, make_trend, s.dt)
         given = [*self._members, self.held.hit, self._trend, self._body_trend]
         launch(make_stretch(real), self._stretch.size, given, [self._stretch])
-        for t, c, slots in each:
-            friction.by_color(t, make_extrapolated(c, slots, real, friction.form(t, False)), s.dt)
+        for t in friction.touching.values():
+            friction.by_color(t, make_extrapolated, s.dt)
         self.held.settle(s)
 
     def place(self, s: Substep, finish: Callable[[Substep], None]) -> None:
@@ -89,8 +89,7 @@ class ImpactsOnJoints:
         self._since.zero_()
         self._body_since.zero_()
         for t in friction.touching.values():
-            kernel = make_since(t.batch.set.constraint, t.batch.set.slots, real, friction.form(t, False))
-            friction.by_color(t, kernel, s.dt)
+            friction.by_color(t, make_since, s.dt)
         launch(kernels.shared, self._stretch.size, self._members, [self._since, self._body_since])
         given = [self._since, s.reference, particle, v, s.after.particle_qd, s.dt]
         launch(kernels.particles, self._since.size, given, [s.particle])

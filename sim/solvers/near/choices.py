@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sim.constraints.contact.boxes import contact_corner, contact_edges
-from sim.constraints.contact.choice import make_choice, make_unforced
+from sim.constraints.contact.choice import make_choice, make_unforced, rows_at_once
 from sim.constraints.contact.solids.facets import FACETS, make_side_choice
 from sim.constraints.contact.solids.mesh_edges import contact_mesh_edges, make_mesh_edge_choice
 from sim.constraints.contact.solids.meshes import contact_mesh, make_mesh_choice
 from sim.constraints.contact.solids.rim_choice import make_rim_choice
 from sim.constraints.contact.solids.rims import RIM_CONTACTS
 from sim.core.lang.types import vector
+from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.launch.launch import launch
@@ -20,6 +21,7 @@ from sim.model.model import Model
 from sim.model.state import State
 from sim.solvers.batch import ConstraintBatch
 from sim.solvers.bodies import BodyStep
+from sim.solvers.near.lanes import NearContacts, NearLanes
 
 CHOSEN = {
     contact_corner: ("face",),
@@ -34,12 +36,12 @@ CHOSEN = {
 
 @dataclass(eq=False)
 class Choices:
-    """The integers that contacts choose anew in every step; reach: how near [m] pairs are that were looked for."""
+    """The integers that contacts choose anew in every step."""
 
     model: Model
     bodies: BodyStep
     batches: Sequence[ConstraintBatch]
-    reach: float | None
+    near: NearContacts | None
 
     def __post_init__(self) -> None:
         model = self.model
@@ -49,9 +51,14 @@ class Choices:
         self._chosen: list[array] = []
         for batch in self.batches:
             for name in CHOSEN.get(batch.set.constraint, ()):  # integers: without a gradient
-                kind = batch.set.constraint.parameters[name].type(model.dtype)
-                self._chosen.append(zeros(batch.set.count, kind, model.device))
-                setattr(batch.parameters, name, self._chosen[-1])
+                kind, lanes = batch.set.constraint.parameters[name].type(model.dtype), self._lanes(batch)
+                for parameters in [batch.parameters] if lanes is None else [batch.parameters, lanes.data]:
+                    self._chosen.append(zeros(batch.set.count, kind, model.device))
+                    setattr(parameters, name, self._chosen[-1])
+
+    def _lanes(self, batch: ConstraintBatch) -> NearLanes | None:
+        """Where the contacts of a set are those of near pairs."""
+        return None if self.near is None else self.near.sets.get(batch.set.name)
 
     @property
     def scratch(self) -> list[array]:
@@ -64,10 +71,8 @@ class Choices:
             inputs = [before.body_qd, self.model.body_inv_mass, self.bodies.dx, dt]
             launch(make_unforced(self.model.dtype), self._unforced.size, inputs, [self._unforced])
 
-    def make(
-        self, batch: ConstraintBatch, particle: array, reference: array, lanes: Sequence[object], threads: int
-    ) -> None:
-        """What the contacts of a set choose; lanes: what kernels of lanes read first."""
+    def make(self, batch: ConstraintBatch, particle: array, reference: array) -> None:
+        """What the contacts of a set choose; of near pairs all rows of these."""
         made, model, bodies = batch.set, self.model, self.bodies
         c, slots, real = made.constraint, made.slots, model.dtype
         if c not in CHOSEN:
@@ -84,6 +89,11 @@ class Choices:
         elif c in RIM_CONTACTS:
             launch(make_rim_choice(c, slots, real), made.count, moved, [batch.parameters])
         else:
-            reach = [] if self.reach is None else [self.reach]
-            moved = [made.points, batch.placing, bodies.start, particle, self._unforced, bodies.turn]
-            launch(make_choice(c, slots, real, made.lane), threads, [*lanes, *reach, *moved], [batch.parameters])
+            moved = [bodies.start, particle, self._unforced, bodies.turn]
+            of, placing, data, given, threads = made, batch.placing, batch.parameters, list[object](), made.count
+            lanes = self._lanes(batch)
+            if lanes is not None and self.near is not None:
+                of, placing, data, given = lanes.made, lanes.placing, lanes.data, [lanes.lanes, self.near.reach]
+                threads = made.count // rows_at_once(c)
+            with recording.paused():  # signs have no gradient
+                launch(make_choice(c, slots, real, made.lane), threads, [*given, of.points, placing, *moved], [data])

@@ -1,7 +1,7 @@
 """Contacts of bodies that are near each other during a step: looked for as it is predicted, then projected in lanes.
 
-See `sim.model.collision.near` for the kernels.  The contacts of a pair are one lane, which one thread takes one after
-the other; lanes of one colour share no free body.
+See `sim.model.collision.near` for the kernels.  The rows of a pair are one lane; what a step chooses of them is listed
+by colours, and contacts of one colour share no free body (`sim.constraints.contact.listing`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sim.constraints.contact.forms import Form, Listed, ListedInTurn
+from sim.constraints.contact.listing import BITS, make_listing, make_pick, pick_points
 from sim.constraints.contact.resting import make_keep, make_recall
+from sim.constraints.projection import parameter_struct
+from sim.constraints.slots.bodies import slot_struct
 from sim.core.lang.types import int32, vector
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array
@@ -20,27 +24,33 @@ from sim.core.spatial.sorting import Scan
 from sim.model.collision.detection import ContactError
 from sim.model.collision.near.declared import BodyContact, NearSet
 from sim.model.collision.near.kernels import near_kernels
-from sim.model.constraint_set import ConstraintSet
 from sim.model.fields import Field
 from sim.model.model import Model
 from sim.model.state import State
 from sim.solvers.batch import ConstraintBatch, Rows
 from sim.solvers.bodies import BodyStep
 
+MEETING = 4
+"""Contacts of a pair that have colours at once, where it may have as many: those of a face on another one."""
+
 
 @dataclass(eq=False)
 class NearLanes:
-    """The lanes of one set in a step.  lanes: (colors + 2,) int32, where each colour begins; first, second, key, rank:
-    (capacity,) of each lane, its shapes, its key, and where that stands among the sorted `keys`; single: does a launch
-    take one contact of each lane?"""
+    """The lanes of one set in a step, and what it does of them.  batch: the contacts that are listed; made: the rows of
+    all near pairs, which they are from, and placing and data, structs of arrays of these.
+
+    lanes: (1,) int32, how many there are; first, second, keys: (capacity,) of each, its shapes and its key, which
+    ascend; shapes, listed: (rows, 2) those of all rows, and of the contacts of the list; order, offsets, place, count:
+    see `make_listing`; in_turn: may some be left over without a colour?
+    """
 
     model: Model
     of: NearSet
-    made: ConstraintSet
+    batch: ConstraintBatch
     pressed: array
     slid: array
     pulled: array
-    single: bool
+    in_turn: bool
 
     def __post_init__(self) -> None:
         model = self.model
@@ -50,45 +60,63 @@ class NearLanes:
         def make(count: int | tuple[int, ...]) -> array:
             return zeros(count, int32, device, requires_grad=False)
 
-        self.lanes, self.shapes, self.busy = (
-            make(model.near.colors + 2),
-            make((n * self.of.lane, 2)),
-            make(model.body_count),
-        )
-        self.first, self.second, self.key, self.rank, self.keys = (make(n) for _ in range(5))
-        self._color, self._chosen = make(n), make(n)
-        self.width = min(n, model.body_count)  # each lane has a free body of its own; what is fixed may be in many
+        rows, colors = n * self.of.lane, model.near.colors * min(self.of.lane, MEETING)
+        self.lanes, self.first, self.second, self.keys = make(1), make(n), make(n), make(n)
+        self.shapes, self.listed = make((rows, 2)), make((rows, 2))
+        self.offsets, self.order, self._place, self._count = make(colors + 2), make(rows), make(rows), make(1)
+        self._busy = make((model.body_count, colors // BITS + 1))
+        bodies = model.shape_body.numpy()[model.near.solids.numpy()]
+        self.alone = bool((model.body_inv_mass.numpy()[bodies[bodies >= 0]] > 0.0).all())
+        self.width = min(rows, model.body_count)  # each contact has a free body of its own; what is held may be in many
         self._none = zeros(self.of.lane, vector(3, model.dtype), device, requires_grad=False)
+        with recording.paused():
+            self.made = made = self.batch.set.with_own_rows()
+        self.placing = slot_struct(made.constraint, made.slots, model.dtype)()
+        self.data = parameter_struct(made.constraint, model.dtype)()
+        for struct, values in ((self.placing, made.placing), (self.data, made.parameters)):
+            for name, rows_of in values.items():
+                setattr(struct, name, rows_of)
 
     @property
     def arrays(self) -> list[array]:
         """All that a step writes before it reads it."""
-        own = [self.lanes, self.shapes, self.busy, self.first, self.second, self.key, self.rank, self.keys]
-        filled = [*self.made.parameters.values(), *self.made.placing.values(), *self.made.surface.values()]
-        return [*own, self._color, self._chosen, self.pressed, self.slid, self.pulled, self.made.points, *filled]
+        own = [self.lanes, self.shapes, self.listed, self.first, self.second, self.keys, self.offsets, self.order]
+        own += [self._place, self._count, self._busy, self.pressed, self.slid, self.pulled]
+        filled = [*self.batch.set.surface.values(), *(a for pair in self._known for a in pair)]
+        return [*own, self.made.points, self.batch.set.points, *filled]
+
+    @property
+    def _known(self) -> Iterator[tuple[array, array]]:
+        """What is known of rows, beside the bodies that they are on, and of what is listed: an array each."""
+        batch, made = self.batch, self.made
+        yield from ((getattr(self.data, name), getattr(batch.parameters, name)) for name in made.parameters)
+        yield from ((made.placing[name], a) for name, a in batch.set.placing.items())
+
+    @property
+    def colors(self) -> int:
+        """Of which there may be contacts."""
+        return len(self.offsets) - 2
 
     @property
     def rows(self) -> Iterator[Rows]:
-        """The launches that go over all lanes.  `begin` is the colour, `count` the most lanes; where a launch takes one
-        contact of each lane, colour times contacts plus the number of that."""
-        colors = len(self.lanes) - 2
-        if self.single:
-            yield from (Rows(k, self.width, False) for k in range(colors * self.of.lane))
-            return
-        yield from (Rows(color, self.width, False) for color in range(colors))
-        yield Rows(colors, 1, False)
+        """The launches that go over all contacts.  `begin` is the colour, `count` the most of it."""
+        yield from (Rows(color, self.width, self.alone) for color in range(self.colors))
+        if self.in_turn:
+            yield Rows(self.colors, 1, False)
+
+    def form(self, rows: Rows, wide: bool) -> Form:
+        """How a launch goes over contacts.  wide: compiled for many side by side."""
+        return ListedInTurn() if rows.begin == self.colors else Listed(wide)
 
     def span(self, rows: Rows) -> list[object]:
-        """What kernels of lanes read first: see `LanesInTurn` and `OneOfEachLane`."""
-        if self.single:
-            return [*divmod(rows.begin, self.of.lane), self.lanes]
-        in_turn = rows.begin == len(self.lanes) - 2
-        return [rows.begin, self.key.size if in_turn else 1, int(rows.back), self.lanes]
+        """What its kernels read first."""
+        back = [int(rows.back)] if rows.begin == self.colors else []
+        return [rows.begin, *back, self.offsets]
 
     @property
     def history(self) -> tuple[Field, Field, Field, Field]:
         """The keys of the pairs of a state, and the forces of their contacts."""
-        n = self.key.size
+        n = self.keys.size
         return (
             Field(f"{self.made.name}.keys", (n,), "int", "", "pairs that were near", True),
             Field(f"{self.made.name}.pressed", (n * self.of.lane,), "real", "N", "normal forces of contacts"),
@@ -96,16 +124,34 @@ class NearLanes:
             Field(f"{self.made.name}.pulled", (n * self.of.lane,), "vec3", "N", "forces of friction"),
         )
 
-    def assign(self, total: array, pairs: array, left_over: array) -> None:
-        """The lanes of these pairs; left_over: (1,) the most without a colour."""
+    def assign(self, total: array, pairs: array) -> None:
+        """The lanes of these pairs."""
         model = self.model
         near = model.near
         assert near is not None
         found = [near.each, total, pairs, near.solids, near.classes, self.of.roles, model.shape_body]
-        outputs = [self.lanes, self.first, self.second, self.key, self.rank, self.keys]
-        inputs = [*found, model.body_inv_mass]
-        written = [self.busy, self._color, self._chosen, *outputs, left_over]
-        launch(near_kernels(model.dtype).assign, 1, inputs, written)
+        written = [self.lanes, self.first, self.second, self.keys]
+        launch(near_kernels(model.dtype).assign, 1, [*found, model.body_inv_mass], written)
+
+    def list_chosen(self, left_over: array) -> None:
+        """Lists what the step has chosen, with what is known of it; left_over: (1,) the most without a colour."""
+        made, listed = self.made, [self.offsets, self.order]
+        kernel = make_listing(made.constraint, made.slots, self.model.dtype, self.of.lane)
+        inputs = [int(self.alone), self.lanes, made.points, self.data, self.model.body_inv_mass]
+        with recording.paused():
+            launch(kernel, 1, inputs, [self._busy, *listed, self._place, self._count, left_over])
+            for rows, out in ((made.points, self.batch.set.points), (self.shapes, self.listed)):
+                launch(pick_points, made.count, [*listed, rows], [out])
+        for rows, out in self._known:
+            launch(make_pick(rows.dtype), made.count, [*listed, rows], [out])
+        model, near, fill = self.model, self.model.near, near_kernels(self.model.dtype).fill_coefficients
+        assert near is not None
+        for name, out in self.batch.set.surface.items():
+            rough = "friction" in name
+            has, values = (
+                (near.rubs, model.shape_material_mu) if rough else (near.bounces, model.shape_material_restitution)
+            )
+            launch(fill, made.count, [1, self._count, self.listed, int(name.startswith("other")), has, values], [out])
 
     def fill(self) -> None:
         """What rows know of their shapes."""
@@ -126,18 +172,12 @@ class NearLanes:
             kernel = k.fill_sizes if isinstance(part, int) else k.fill_halves
             column = part if isinstance(part, int) else int(part == "spine")
             launch(kernel, n, [*begin, side, column, model.shape_scale], [made.parameters[name]])
-        for name, out in made.surface.items():
-            rough = "friction" in name
-            has, values = (
-                (near.rubs, model.shape_material_mu) if rough else (near.bounces, model.shape_material_restitution)
-            )
-            launch(k.fill_coefficients, n, [*begin, int(name.startswith("other")), has, values], [out])
 
     def recall(self, before: State) -> None:
         """The forces with which the pairs ended the last step."""
         keys, *kept = (before.history[field.name] for field in self.history)
-        inputs = [self.of.lane, self.lanes, self.key, keys, *kept]
-        launch(make_recall(self.model.dtype), self.key.size, inputs, [self.pressed, self.slid, self.pulled])
+        inputs = [self.of.lane, self.offsets, self.order, self.keys, keys, *kept]
+        launch(make_recall(self.model.dtype), self.made.count, inputs, [self.pressed, self.slid, self.pulled])
 
     def keep(self, contacts: Any, after: State, dt: float) -> None:
         """Keeps the forces with which they end this one; contacts: see `contact_struct`."""
@@ -145,8 +185,8 @@ class NearLanes:
         keys.assign(self.keys)
         of = contacts
         parted = [of.multiplier, of.late, of.along, of.cut, of.rubbed, of.impacts.rests]
-        inputs = [self.of.lane, self.lanes, self.rank, *parted, dt, self.slid]
-        launch(make_keep(self.model.dtype), self.key.size, inputs, kept)
+        inputs = [self.of.lane, self.lanes, self._place, *parted, dt, self.slid]
+        launch(make_keep(self.model.dtype), self.made.count, inputs, kept)
 
 
 @dataclass(eq=False)
@@ -169,11 +209,11 @@ class NearContacts:
             s.name: NearLanes(
                 model,
                 s,
-                b.set,
+                b,
                 zeros(b.set.count, real, device, grad),
                 zeros(b.set.count, vector(3, real), device, grad),
                 zeros(b.set.count, vector(3, real), device, grad),
-                grad,
+                not grad,
             )
             for s in of.sets
             for b in (self.batches[s.name],)
@@ -182,7 +222,7 @@ class NearContacts:
         self._offset, self.pairs = make(n + 1), make((of.capacity, 2))
         self.total, self.needed, self.beyond = make(1), make(1), make(1, real)
         self._scan = Scan(n + 1, device)
-        self.single = grad
+        self.in_turn = not grad
         self.left_over = make(1)
 
     @property
@@ -225,7 +265,7 @@ class NearContacts:
             launch(k.list_pairs, of.solids.size, [*boxes, self._offset], [self.pairs])
             launch(k.take_total, 1, [self._offset], [self.total, self.needed])
             for lanes in self.sets.values():
-                lanes.assign(self.total, self.pairs, self.left_over)
+                lanes.assign(self.total, self.pairs)
         for lanes in self.sets.values():
             lanes.fill()
 
@@ -244,10 +284,10 @@ class NearContacts:
                 f"Call detect_bodies(capacity={2 * needed}), or in a scene say"
                 f" `contact: {{bodies: {{capacity: {2 * needed}}}}}`",
             )
-        if self.single and (left := int(self.left_over.numpy()[0])):
+        if not self.in_turn and (left := int(self.left_over.numpy()[0])):
             raise ContactError(
-                f"contact: {left} pairs of shapes have too many neighbours: where gradients are wanted, those of a body"
-                f" are taken in {self.of.colors} turns",
+                f"contact: {left} contacts are of bodies that have too many at once: where gradients are wanted, those"
+                f" of a body are taken in {max(lanes.colors for lanes in self.sets.values())} turns",
                 "Use fewer shapes near one body, or a model without requires_grad",
             )
         if not beyond <= 0.0:

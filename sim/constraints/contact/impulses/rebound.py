@@ -77,7 +77,7 @@ def make_meeting(c: Constraint, slots: Slots, real: Scalar, form: Form, crowded:
     def at_once(k, contacts, moving, dt):
         """Does a contact hit with the first ones of its bodies?"""
         share, found = contacts.impacts.share[k], False
-        if share > 0.0 and contacts.impacts.hits[k] > 0.0 and chosen(contacts, k):
+        if share > 0.0 and contacts.impacts.hits[k] > 0.0 and chosen(contacts.data, k):
             left, found = share * (1.0 - contacts.impacts.time[k] / dt), True
             for g in static(range(n_bodies)):
                 b = contacts.points[k, static(owners[g])]

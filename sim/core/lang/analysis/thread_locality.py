@@ -43,7 +43,10 @@ def suits_lanes(func: Func) -> bool:
 
 def diverges(func: Func) -> bool:
     """Is so much of a body in branches that eight threads at a time would mostly wait for each other?"""
-    return sum(1 for op in func.body.ops if op.name == "if" for _ in walk_regions(op)) >= BRANCHED
+    return (
+        not func.attrs.get("alike")
+        and sum(1 for op in func.body.ops if op.name == "if" for _ in walk_regions(op)) >= BRANCHED
+    )
 
 
 def late_updates(func: Func) -> set[Op]:

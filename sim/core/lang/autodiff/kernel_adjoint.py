@@ -154,10 +154,11 @@ def _memory_attributes(kernel: Func, groups: Mapping[Value, int]) -> dict[str, A
 
     exclusive: names of arrays no element of which two threads touch.
     apart:     no two arrays of a launch overlap in what it writes.
+    alike:     threads side by side mostly take the same branches.
     """
     names, apart = kernel.attrs.get("exclusive", frozenset()), len(set(groups.values())) == len(groups)
     adjoints = {f"adj_{name}" for name in names}
-    return {"exclusive": names | adjoints, "apart": apart}
+    return {"exclusive": names | adjoints, "apart": apart, "alike": kernel.attrs.get("alike", False)}
 
 
 def _memory_of(adjoint: Func, tbr: ToBeRecorded) -> dict[Value, int]:

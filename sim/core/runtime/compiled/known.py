@@ -65,7 +65,8 @@ def part_of(key: str, *parts: object) -> str:
 
 def digest_of(func: Func) -> str:
     """Stands for the code of a function of ours: the same in every process."""
-    return sha256(f"{sorted(func.attrs.get('exclusive', ()))}\n{to_text(func)}".encode()).hexdigest()
+    promised = f"{sorted(func.attrs.get('exclusive', ()))} {func.attrs.get('alike', False)}"
+    return sha256(f"{promised}\n{to_text(func)}".encode()).hexdigest()
 
 
 def has_effects_by_rule(func: Func) -> bool:

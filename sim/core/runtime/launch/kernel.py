@@ -231,6 +231,9 @@ class Kernel:
         one by two different indices; and no two arrays of such a launch overlap."""
         self.race_free = False
         """A promise: results do not depend on the order of threads, although they may touch the same elements."""
+        self.alike = False
+        """A promise: threads side by side mostly take the same branches.  Then a body for eight of them is worth having
+        however much of it is in branches."""
         self.specialisations: dict[tuple[Type, ...], Specialisation] = {}
         self._earlier: dict[tuple[Type, ...], list[Specialisation]] = {}
         self.bindings: dict[tuple[object, ...], Specialisation] = {}
@@ -301,7 +304,7 @@ class Kernel:
             if self._may_be_negative is self:
                 made._may_be_negative = made
             made._dims, made.specialisations, made._earlier, made.bindings = dims, {}, {}, {}
-        made.exclusive, made.race_free = self.exclusive, self.race_free
+        made.exclusive, made.race_free, made.alike = self.exclusive, self.race_free, self.alike
         return made
 
     def of_any_integers(self) -> Kernel:
@@ -311,7 +314,7 @@ class Kernel:
             made = self._may_be_negative = copy.copy(self)
             made._of_dims, made._may_be_negative = {}, made
             made.specialisations, made._earlier, made.bindings = {}, {}, {}
-        made.exclusive, made.race_free = self.exclusive, self.race_free
+        made.exclusive, made.race_free, made.alike = self.exclusive, self.race_free, self.alike
         return made
 
     def compile(self, device: Device) -> None:
@@ -366,7 +369,9 @@ class Kernel:
 
     def _trace(self, types: tuple[Type, ...], earlier: list[Specialisation]) -> Specialisation:
         """A new specialisation; or one of the `earlier` ones, where what has changed makes no difference."""
-        parts = identity(self.function, types, self.name, self.real.name, self._dims, sorted(self.exclusive))
+        parts = identity(
+            self.function, types, self.name, self.real.name, self._dims, sorted(self.exclusive), self.alike
+        )
         key = cache_key(*parts) if parts is not None else ""
         facts = recall(key)
         if facts is not None and digest_of_values(values_now(facts[2])) == facts[3]:
@@ -397,6 +402,7 @@ class Kernel:
             dce(trace_kernel(self.function, types, self.name, self.real, self._dims, self._may_be_negative is self)),
             self.exclusive,
         )
+        source.attrs["alike"] = self.alike
         return verify(settle_updates(dce(inline(source)))), source
 
     @entry_point

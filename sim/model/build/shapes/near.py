@@ -59,7 +59,7 @@ class _Kind:
 
 
 def _colors(solids: int, worlds: int, capacity: int, recorded: bool) -> int:
-    """Of lanes; with gradients all pairs need one."""
+    """In which pairs may be taken; with gradients all need one."""
     if recorded:
         return min(MOST_COLORS, 2 * solids - 3)
     return COLORS if worlds > 1 or capacity > IN_TURN else 0

@@ -36,7 +36,7 @@ class BodyContact:
     """The shapes of a model that are looked for in every step, world by world.
 
     margin [m]: how far projections may take a shape from where it is predicted, beside half of what it has come;
-    capacity: room for pairs, of each set, and of all; colors: of lanes, of which one without is taken after the others.
+    capacity: room for pairs, of each set, and of all; colors: in which pairs may be taken, the others after these.
     solids: (n,) int32 shapes; each: how many of a world; classes: (each,) int32, of kind and whether it is on a body;
     may: (each, each) int32, 1 where a solid and a later one touch, if they meet; rubs, bounces: (shapes,) int32, 1
     where a shape has a coefficient of friction, of restitution.

@@ -168,79 +168,39 @@ def near_kernels(real: Scalar) -> NearKernels:
         roles: array2d[int],
         shape_body: array[int],
         inv_mass: array[real],
-        busy: array[int],
-        color: array[int],
-        chosen: array[int],
         lanes: array[int],
         first: array[int],
         second: array[int],
-        key: array[int],
-        rank: array[int],
         keys: array[int],
-        left_over: array[int],
     ):
-        """The lanes of a set, by colours: each pair in turn has the first one that neither of its bodies has yet."""
-        n, colors = 0, lanes.shape[0] - 2
-        last = min(total[0], pairs.shape[0])
-        for c in range(lanes.shape[0]):
-            lanes[c] = 0
-        for i in range(busy.shape[0]):
-            busy[i] = 0
-        for e in range(last):
+        """The lanes of a set: those of the pairs that are for it and of which something is free, in their order."""
+        n = 0
+        for e in range(min(total[0], pairs.shape[0])):
             t, u = pairs[e, 0], pairs[e, 1]
-            if roles[classes[t % each], classes[u % each]] > 0:
-                a, b = shape_body[solids[t]], shape_body[solids[u]]
-                free_a, free_b = False, False
+            role = roles[classes[t % each], classes[u % each]]
+            if role > 0:
+                one, other = solids[t], solids[u]
+                a, b = shape_body[one], shape_body[other]
+                free = False
                 if a >= 0:
-                    free_a = inv_mass[a] > 0.0
+                    free = inv_mass[a] > 0.0
                 if b >= 0:
-                    free_b = inv_mass[b] > 0.0
-                if free_a or free_b:
-                    taken = 0
-                    if free_a:
-                        taken = busy[a]
-                    if free_b:
-                        taken = taken | busy[b]
-                    c = 0
-                    while c < colors and (taken >> c) & 1 == 1:
-                        c += 1
-                    if c < colors:
-                        if free_a:
-                            busy[a] = busy[a] | (1 << c)
-                        if free_b:
-                            busy[b] = busy[b] | (1 << c)
-                    color[n], chosen[n] = c, e
-                    keys[n] = t * each + u % each
-                    lanes[c] = lanes[c] + 1
+                    free = free or inv_mass[b] > 0.0
+                if free:
+                    if role == 2:
+                        one, other = other, one
+                    first[n], second[n], keys[n] = one, other, t * each + u % each
                     n += 1
+        lanes[0] = n
         for k in range(n, keys.shape[0]):
             keys[k] = NO_KEY
-        left_over[0] = max(left_over[0], lanes[colors])
-        begin = 0
-        for c in range(lanes.shape[0]):
-            size = lanes[c]
-            lanes[c] = begin
-            begin += size
-        for k in range(n):  # lanes[c] goes on to where the next colour begins
-            t, u = pairs[chosen[k], 0], pairs[chosen[k], 1]
-            at = lanes[color[k]]
-            lanes[color[k]] = at + 1
-            rank[at], key[at] = k, keys[k]
-            one, other = solids[t], solids[u]
-            if roles[classes[t % each], classes[u % each]] == 2:
-                one, other = other, one
-            first[at], second[at] = one, other
-        for c in range(lanes.shape[0] - 1):
-            before = lanes.shape[0] - 1 - c
-            lanes[before] = lanes[before - 1]
-        lanes[0] = 0
 
     assign.race_free = True  # one thread
 
     # -------------------------------------------------------------------------------------- rows
     @func
     def live(lanes, e: int):
-        return e < lanes[lanes.shape[0] - 1]
+        return e < lanes[0]
 
     @kernel
     def fill_shapes(
