@@ -137,16 +137,16 @@ class AdjointGrowth:
 
 @dataclass(eq=False)
 class GrowthMeter:
-    """Looks at the gradient on its way back.  dt [s]; frame_after: the steps after which there are frames, with the
-    gradients of_frames; of_end: those of the final positions and velocities.
+    """Looks at the gradient on its way back.  dt [s]; frame_after: the steps after which there are frames; put_in, of_end:
+    norms of the gradients of these, and of the final positions and velocities.
 
     looks: (steps done, norm), from the last step to the first.
     """
 
     dt: float
     frame_after: Sequence[int]
-    of_frames: Sequence[np.ndarray]
-    of_end: tuple[Sequence[np.ndarray], Sequence[np.ndarray]]
+    put_in: np.ndarray
+    of_end: tuple[float, float]
     looks: list[tuple[int, float]] = field(default_factory=list)
 
     def look(self, step: int, gradients: Sequence[array]) -> None:
@@ -156,10 +156,9 @@ class GrowthMeter:
     def tell(self, found: AdjointGrowth) -> None:
         """The way back is over."""
         steps, norms = (np.array(part) for part in zip(*reversed(self.looks), strict=True))
-        put_in: np.ndarray = np.sqrt(sum(squares(a.reshape(len(a), -1)) for a in self.of_frames))
-        largest = np.append(np.maximum.accumulate(put_in[::-1])[::-1], 0.0)[np.searchsorted(self.frame_after, steps)]
-        by_positions, by_velocities = map(magnitude, self.of_end)
-        if by_velocities or not max(by_positions, put_in.max(initial=0.0)):
+        largest = np.append(np.maximum.accumulate(self.put_in[::-1])[::-1], 0.0)[np.searchsorted(self.frame_after, steps)]
+        by_positions, by_velocities = self.of_end
+        if by_velocities or not max(by_positions, self.put_in.max(initial=0.0)):
             # put in by velocities or multipliers: it shows in the positions some steps before the end
             by_positions = max(by_positions, norms[-max(4, len(norms) // 16) :].max())
             # what slides does so alike wherever it is: a velocity is at least that of its way in all of the time

@@ -70,7 +70,7 @@ class RecordedRun(Run):
     def _take_steps(self, w: Workspace) -> None:
         plan, steps, last = self.plan, w.steps, self.last
         self.kept, kept = None, dict[int, Checkpoint]()
-        steps.states[0].copy_from(plan.start)
+        steps.states[0].overwrite(plan.start)
         gap = self.schedule.gap(last + self.schedule.every, self.schedule.states)
         begins = range(0, last, gap)
         room = iter(Checkpoint.several(steps.states[0], len(begins) + 1))
@@ -80,21 +80,18 @@ class RecordedRun(Run):
             self._advance(steps, first, min(gap, last - first), frames=True)
         kept[last] = next(room)
         kept[last].take(steps.states[last % 2])
-        segment = self.run_segment(w, kept[last], last, plan.steps - last, frames=True)
-        self.result.final.copy_from(segment.states[segment.count % 2])
-        own = {*w.buffers, *(a.buffer for state in segment.states for a in (*state.moving, state.clock))}
+        segment = w.segment(plan.steps - last)
+        self.run_segment(segment, kept[last], last, frames=True)
+        self.result.final.overwrite(segment.states[segment.count % 2])
         start = plan.start
-        read = [a for a in segment.read if a.buffer not in own]
-        self.inputs = [*start.moving, start.clock, *start.forces, *read]
+        self.inputs = [*start.moving, start.clock, *start.forces, *w.given(segment)]
         self.kept, self.graphs = kept, segment.graphs
 
-    def run_segment(self, w: Workspace, checkpoint: Checkpoint, first: int, count: int, frames: bool) -> Segment:
+    def run_segment(self, segment: Segment, checkpoint: Checkpoint, first: int, frames: bool) -> None:
         """Run a segment, from its checkpoint, with all that the gradient needs."""
-        segment = w.segment(count)
         checkpoint.restore(segment.states[0])
-        steps = self.plan.frames_in(first, count) if frames else ()
+        steps = self.plan.frames_in(first, segment.count) if frames else ()
         segment.forward(self, first, {step - first: partial(self.keep_frame, step) for step in steps})
-        return segment
 
     def back(self) -> None:
         """The way back: from the gradients of the result to those of the start and of the model."""

@@ -14,18 +14,20 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros_like
+from sim.core.runtime.devices.graph import Graph, capture_only
 from sim.core.runtime.memory.buffer import Buffer
 from sim.core.runtime.tape.memory_report import Remembered
 from sim.model.collision.detection import ContactError, PairLists
 from sim.model.control import Contacts, Control
 from sim.model.state import State
-from sim.rollout.segments import Segment, StepGraphs
+from sim.rollout.segments import Segment, StepGraphs, clear_all
 from sim.rollout.trajectory import NonFiniteState, Plan, blank_state
 from sim.solvers.base import Solver
 from sim.solvers.fingerprint import Likeness, copy_containers, fingerprint
@@ -77,7 +79,15 @@ class Workspace:
     def take_forces(self, state: State) -> None:
         """The external forces of a state."""
         for mine, theirs in zip(self.forces, state.forces, strict=True):
-            mine.assign(theirs)
+            mine.device.copy(mine, theirs)
+            mine.buffer.version += 1
+
+    @cached_property
+    def clearing(self) -> Graph:
+        """Clears the gradients of what is not of a state."""
+        with capture_only() as graph:
+            clear_all([a.grad for a in (*self.forces, *self.solver.scratch) if a.grad is not None])
+        return graph
 
     @property
     def buffers(self) -> set[Buffer]:
@@ -91,6 +101,13 @@ class Workspace:
         """Whether a kernel of the steps, a constraint say, reads another constant or function than when captured."""
         graphs = [*self.steps.graphs, *(graph for segment in self.segments.values() for graph in segment.graphs)]
         return any(graph.stale for graph in graphs)
+
+    def given(self, segment: Segment) -> list[array]:
+        """What the steps of a segment read that is not its own, nor the workspace's."""
+        if segment.given is None:
+            own = {*self.buffers, *(a.buffer for state in segment.states for a in (*state.moving, state.clock))}
+            segment.given = [a for a in segment.read if a.buffer not in own]
+        return segment.given
 
     def segment(self, count: int) -> Segment:
         """The segment of so many steps.  At most `MOST_SEGMENTS` are kept: others, of rollouts long ago, are freed."""

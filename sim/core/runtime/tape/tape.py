@@ -24,14 +24,13 @@ from sim.core.lang.collector import uncollected
 from sim.core.lang.errors import GradientError, entry_point
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.ambient.recording import Bookmark
-from sim.core.runtime.ambient.stacks import anywhere
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.operations import Operation
 from sim.core.runtime.debug.nonfinite import NonFiniteError
 from sim.core.runtime.debug.races import refuse_races
 from sim.core.runtime.devices.graph import add_node, capturing
 from sim.core.runtime.launch.calls import Call, thread_count
-from sim.core.runtime.memory.buffer import Buffer, ByteRange, Strided, before_write, is_whole
+from sim.core.runtime.memory.buffer import Buffer, ByteRange, Strided, before_write, heard, is_whole
 from sim.core.runtime.memory.spans import Spans
 from sim.core.runtime.tape.arena import Arena
 from sim.core.runtime.tape.detached import Detached, Detachment
@@ -513,12 +512,12 @@ def _before_gradients_change(memory: Mapping[Buffer, Footprint], writer: str) ->
     """Gradients are about to change: another tape may have read them as values."""
     for buffer in memory:
         gradient = buffer.gradient
-        if gradient is not None and (gradient.watchers or anywhere):
+        if gradient is not None and heard(gradient):
             before_write(ByteRange(gradient), writer)
 
 
 def _before_zero(gradient: Buffer, spans: Spans) -> None:
     """Part of a gradient is about to be cleared: another tape may have read it as values."""
-    if gradient.watchers or anywhere:
+    if heard(gradient):
         for low, high in spans.runs:
             before_write(ByteRange(gradient, low, high), "zero() of a tape")
