@@ -6,6 +6,7 @@ import copy
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import itemgetter
 
 import numpy as np
 
@@ -31,6 +32,10 @@ from sim.model.groups import Attachment, BodyGroup, CollisionShape, Group, Joint
 from sim.model.materials import Materials
 from sim.model.state import State
 from sim.model.visuals import Visual
+
+
+_NAMES = tuple(field.name for field in MODEL_FIELDS)
+_ARRAYS = itemgetter(*_NAMES)
 
 
 class Model:
@@ -164,7 +169,7 @@ class Model:
     @property
     def arrays(self) -> dict[str, array]:
         """The arrays of `MODEL_FIELDS` by name."""
-        return {field.name: self.__dict__[field.name] for field in MODEL_FIELDS}
+        return dict(zip(_NAMES, _ARRAYS(self.__dict__), strict=True))
 
     @property
     def internal_variables(self) -> dict[str, array]:
@@ -276,9 +281,8 @@ class Model:
         wanted = {self.materials[path].buffer for path in paths}
         derived = [a for d in self._derivations for a in d.outputs]
         measured = [s.parameters[name] for s in self.constraint_sets.values() for name in s.constraint.measured]
-        before = {
-            a.buffer for a in (*self.materials.values(), *self.arrays.values(), *derived, *measured) if a.requires_grad
-        }
+        known = (*self.materials.values(), *_ARRAYS(self.__dict__), *derived, *measured)
+        before = {buffer for a in known if (buffer := a.buffer).requires_grad}
         narrowed = self._narrowed
 
         def put_back() -> None:
@@ -292,7 +296,7 @@ class Model:
                 for buffer in before:
                     buffer.requires_grad = buffer in wanted
                 for d in self._derivations:
-                    if any(a.requires_grad for a in d.sources):
+                    if any([a.buffer.requires_grad for a in d.sources]):
                         for a in d.outputs:
                             a.buffer.requires_grad = a.buffer in before
                 yield

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from sim.core.lang.errors import did_you_mean
 from sim.core.lang.types import Scalar, float64, int32
-from sim.core.runtime.arrays.array import array, clone
+from sim.core.runtime.arrays.array import array, clone, sibling
 from sim.core.runtime.arrays.creation import empty_like, full, zeros
 from sim.core.runtime.devices.device import Device
 from sim.core.runtime.devices.graph import capturing
@@ -127,6 +127,17 @@ class State:
         made = object.__new__(type(self))
         made.__dict__.update(self.__dict__)
         made.internal_variables, made.history = dict(self.internal_variables), dict(self.history)
+        return made
+
+    def sibling(self, forced: State) -> State:
+        """A state in memory of its own of undefined content, of the model and under the external forces of another one
+        of the same kind."""
+        made = object.__new__(type(self))
+        made.model, made.particle_f, made.body_f = forced.model, forced.particle_f, forced.body_f
+        made.particle_q, made.particle_qd = sibling(self.particle_q), sibling(self.particle_qd)
+        made.body_q, made.body_qd, made.clock = sibling(self.body_q), sibling(self.body_qd), sibling(self.clock)
+        made.internal_variables = {name: sibling(a) for name, a in self.internal_variables.items()}
+        made.history = {name: sibling(a) for name, a in self.history.items()}
         return made
 
     def carry(self, history: Iterable[Field]) -> None:

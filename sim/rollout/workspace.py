@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros_like
-from sim.core.runtime.devices.graph import Graph, capture_only
+from sim.core.runtime.devices.graph import Graph, any_stale, capture_only
 from sim.core.runtime.memory.buffer import Buffer
 from sim.core.runtime.tape.memory_report import Remembered
 from sim.model.collision.detection import ContactError, PairLists
@@ -99,8 +99,10 @@ class Workspace:
     @property
     def stale(self) -> bool:
         """Whether a kernel of the steps, a constraint say, reads another constant or function than when captured."""
-        graphs = [*self.steps.graphs, *(graph for segment in self.segments.values() for graph in segment.graphs)]
-        return any(graph.stale for graph in graphs)
+        graphs = self.steps.graphs
+        for segment in self.segments.values():
+            graphs += segment.graphs
+        return any_stale(graphs)
 
     def given(self, segment: Segment) -> list[array]:
         """What the steps of a segment read that is not its own, nor the workspace's."""
@@ -126,6 +128,7 @@ class WorkspacePool:
 
     holds: keeps alive what its key is made of, since a key knows objects by their identity.
     latest: the attributes of the solver and the arrays that it was last looked up for, where those can be recognised.
+    like: a state of these steps, after whose form others can be made; None as long as there is none.
     """
 
     solver: Solver
@@ -134,18 +137,21 @@ class WorkspacePool:
     forced: bool
     holds: list[Any]
     latest: Likeness | None = None
+    like: State | None = None
     _idle: list[Workspace] = field(default_factory=list)
 
     def make(self) -> Workspace:
         """A new workspace."""
         model = self.solver.model
-        return Workspace(
+        made = Workspace(
             self.solver.bound(),
             self.control,
             self.dt,
             zeros_like(model.particle_qd, requires_grad=self.forced),
             zeros_like(model.body_qd, requires_grad=self.forced),
         )
+        self.like = made.steps.states[0]
+        return made
 
     @contextmanager
     def workspace(self) -> Iterator[Workspace]:
@@ -199,9 +205,13 @@ def pool_of(plan: Plan) -> WorkspacePool:
     solver, control, forced = plan.solver, plan.control, any(a.requires_grad for a in plan.start.forces)
     with _lock:
         known = _pools.setdefault(solver, {})
-        last = next(reversed(known.values()), None)
-    if last is not None and last.serves_again(plan, forced):
-        return last
+        there = list(known.items())
+    for key, pool in reversed(there):  # gradients and forward runs of one search take turns
+        if pool.serves_again(plan, forced):
+            if pool is not there[-1][1]:
+                with _lock:
+                    known[key] = known.pop(key, pool)
+            return pool
     fields = list(vars(control).items()) if control is not None else []
     used = plan.used
     key = (

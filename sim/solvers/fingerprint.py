@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import is_
+from operator import attrgetter, is_
 from typing import Any
 
 import numpy as np
@@ -44,8 +44,11 @@ def copy_containers(value: Any) -> Any:
     return value.copy() if type(value) in (set, np.ndarray) else value
 
 
-def _parts(container: Any) -> list[Any]:
-    return [*container, *container.values()] if type(container) is dict else [*container]
+def _parts(container: Any) -> Sequence[Any]:
+    return (*container, *container.values()) if type(container) is dict else (*container,)
+
+
+_REQUIRES = attrgetter("buffer.requires_grad")
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +60,7 @@ class Likeness:
     """
 
     attributes: dict[str, Any]
-    inside: list[tuple[Any, list[Any]]]
+    inside: list[tuple[Any, Sequence[Any]]]
     arrays: list[array]
     gradients: list[bool]
     used: list[array]
@@ -75,16 +78,20 @@ class Likeness:
             elif type(value) in (list, tuple, dict, set):
                 inside.append((value, _parts(value)))
                 left += inside[-1][1]
-        return cls(dict(attributes), inside, arrays, [a.buffer.requires_grad for a in arrays], list(used))
+        return cls(dict(attributes), inside, arrays, [*map(_REQUIRES, arrays)], list(used))
 
     def holds(self, attributes: Mapping[str, Any], used: Sequence[array]) -> bool:
         """Whether these are the same ones, with the same in them."""
-        return (
+        if not (
             len(attributes) == len(self.attributes)
             and len(used) == len(self.used)
             and [*attributes] == [*self.attributes]
             and all(map(is_, attributes.values(), self.attributes.values()))
             and all(map(is_, used, self.used))
-            and all(len(p := _parts(of)) == len(kept) and all(map(is_, p, kept)) for of, kept in self.inside)
-            and [a.buffer.requires_grad for a in self.arrays] == self.gradients
-        )
+            and [*map(_REQUIRES, self.arrays)] == self.gradients
+        ):
+            return False
+        for of, kept in self.inside:
+            if len(parts := _parts(of)) != len(kept) or not all(map(is_, parts, kept)):
+                return False
+        return True

@@ -152,7 +152,7 @@ class Graph:
 
         A replay runs the code that was captured all the same, as it passes the numbers that were captured.
         """
-        return any(captures.changed() for captures in self._captures.values())
+        return any_stale([self])
 
     @property
     def outdated(self) -> bool:
@@ -224,6 +224,17 @@ class Graph:
             for undo in reversed(self._undo):
                 undo()
             raise
+
+
+def any_stale(graphs: Iterable[Graph]) -> bool:
+    """Whether any of them is `stale`; many have launched the same kernels."""
+    captures = dict[int, Captures]()
+    for graph in graphs:
+        captures |= graph._captures
+    for read in captures.values():
+        if read.changed():
+            return True
+    return False
 
 
 def joined(graphs: Iterable[Graph]) -> Graph:
