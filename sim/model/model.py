@@ -197,17 +197,21 @@ class Model:
             or (observer is not None and observer.first_meets(self))
             or (graph is not None and (self._captured is None or self._captured() is not graph))
         )
-        self._derive((lambda _: True) if everything else lambda step: step.due())
+        self._derive(everything)
 
-    def _derive(self, wanted: Callable[[Update], bool]) -> None:
-        """Launches derivations, in order, each asked for when its turn comes: it may depend on an earlier one."""
+    def _derive(self, everything: bool = False, carried: bool = False) -> None:
+        """Launches derivations, in order, each asked for when its turn comes: it may depend on an earlier one.
+
+        Those that are due, or everything.  carried: those that are not, and that a gradient flows through, are recorded.
+        """
         tape, graph = recording.current() if self.requires_grad else None, capturing()
         ran = False
         for derivation in self._derivations:
-            if wanted(derivation):
+            due = everything or derivation.due()
+            if due or (carried and derivation.carries):
                 # until all is done: what breaks off here is due again, on the same tape too
                 self._recorded = self._left = None
-                derivation.run()
+                (derivation.run if due else derivation.record)()
                 ran = True
         if ran:
             self._recorded = None if tape is None else tape.bookmark()
@@ -225,7 +229,7 @@ class Model:
         elif self._left is None or self._left != self._derived_content():
             self.refresh(force=True)
         elif recording.current() is not None and self.requires_grad:
-            self._derive(lambda d: d.carries or d.due())
+            self._derive(carried=True)
         else:
             self.refresh()
         self._left = self._derived_content()

@@ -76,6 +76,10 @@ class Update:
         self._perform()
         self._seen = self._state()
 
+    def record(self) -> None:
+        """It is not due: the open tape takes note of it, as of one that runs now."""
+        self.run()
+
     def _perform(self) -> None:
         raise NotImplementedError
 
@@ -124,6 +128,13 @@ class Derivation(Update):
         if self.dim > MANY or not any(isinstance(a, (Column, Picked)) for a in self.inputs):
             return (self,)
         return self.kernel, *map(_form, self.inputs), *map(id, self.outputs)
+
+    def record(self) -> None:
+        """See `Update`."""
+        if self._launch is None:
+            self.run()
+        else:
+            self._launch.record_again()
 
     def _perform(self) -> None:
         if self._launch is None or self.kernel.outdated:

@@ -124,8 +124,8 @@ class Tape:
         for a in written:
             self._detached.replace(a, Detachment.half_written(a, writer))
 
-    def launch(self, call: Call) -> None:
-        """Record a launch and run it."""
+    def launch(self, call: Call, done: bool = False) -> None:
+        """Record a launch and run it.  done: see `Recorder`."""
         if not thread_count(call.dims):
             return
         spec, args = call.spec, call.args
@@ -143,7 +143,8 @@ class Tape:
         if self._detached.by_buffer or (made is not None and made.detached):
             self._detached.before_launch(call, active, made.detached if made is not None else frozenset())
         if made is None:  # it has nothing to do with gradients
-            call.run()
+            if not done:
+                call.run()
             return
         refuse_races(call, active, aliases, made)
         # 2. What its adjoint will load is live-in: noted before the launch runs and overwrites it.
@@ -155,7 +156,7 @@ class Tape:
         structures = structures_of(call, self._live_ins) if spec.peeks else ()
         # 3. It runs, and takes snapshots of what others have as live-ins.
         try:
-            record = run_recorded(call, pair, before, self._live_ins)
+            record = run_recorded(call, pair, before, self._live_ins, done and not aliases)
             record.structures = structures
             if shared:
                 self._foreign.look(args[k] for k in active if k in spec.writes)
