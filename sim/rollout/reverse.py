@@ -19,7 +19,7 @@ from sim.core.runtime.arrays.array import array
 from sim.model.state import State
 from sim.rollout.budget import CheckpointSchedule
 from sim.rollout.growth import GrowthMeter, magnitude, squares
-from sim.rollout.segments import LONGEST, Checkpoint, Segment
+from sim.rollout.segments import LONGEST, Beginning, Checkpoint, Segment
 from sim.rollout.trajectory import Plan, Trajectory
 from sim.rollout.workspace import Workspace
 
@@ -36,7 +36,7 @@ class ReversibleRun(Protocol):
     def last(self) -> int:
         """The first step of the last segment."""
 
-    def run_segment(self, segment: Segment, checkpoint: Checkpoint, first: int, frames: bool) -> None:
+    def run_segment(self, segment: Segment, checkpoint: Beginning, first: int, frames: bool) -> None:
         """Run a segment, from its checkpoint, with all that the gradient needs."""
 
 
@@ -50,7 +50,7 @@ class ReverseSweep:
 
     of: ReversibleRun
     w: Workspace
-    kept: dict[int, Checkpoint]
+    kept: dict[int, Beginning]
     at_end: list[array] = field(init=False)
     of_frames: list[array] = field(init=False)
     meter: GrowthMeter = field(init=False)

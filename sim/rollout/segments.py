@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import accumulate
+from typing import Protocol
 from weakref import ref
 
 import numpy as np
@@ -36,6 +37,29 @@ def clear_all(arrays: Iterable[array]) -> None:
     zero = np.zeros((), np.float32)
     for a in arrays:
         add_native_node(partial(a.device.clear, a), partial(a.device.write_row, a, zero), (a, zero))
+
+
+class Beginning(Protocol):
+    """From where steps can run."""
+
+    def restore(self, state: State) -> None:
+        """Into a state that nobody else knows of."""
+
+    @property
+    def nbytes(self) -> int:
+        """Of memory that this takes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """The start of a rollout, which has its content whenever that is asked for: it is an input of the tape's record."""
+
+    state: State
+    nbytes = 0
+
+    def restore(self, state: State) -> None:
+        """See `Beginning`."""
+        state.overwrite(self.state)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +87,7 @@ class Checkpoint:
             a.buffer.device.copy(kept, a)
 
     def restore(self, state: State) -> None:
-        """Into a state that nobody else knows of: no tape, no graph and no watcher has to hear of the write."""
+        """See `Beginning`: no tape, no graph and no watcher has to hear of the write."""
         for target, values in zip((*state.moving, state.clock), self.parts, strict=True):
             buffer = target.buffer
             buffer.device.copy(target, values)
@@ -71,6 +95,7 @@ class Checkpoint:
 
     @property
     def nbytes(self) -> int:
+        """See `Beginning`."""
         return sum(values.nbytes for values in self.parts)
 
 

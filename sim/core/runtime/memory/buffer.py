@@ -281,7 +281,7 @@ def packed_at(buffer: Buffer, offset: int, like: Strided) -> PackedView:
     return PackedView(buffer, offset, like.shape, strides, like.dtype)
 
 
-class ByteRange(View):
+class ByteRange(PackedView):
     """Bytes `low` to `high` of a buffer, as a view."""
 
     def __init__(self, buffer: Buffer, low: int = 0, high: int | None = None) -> None:
