@@ -6,7 +6,7 @@ import copy
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from sim.model.visuals import Visual
 
 _NAMES = tuple(field.name for field in MODEL_FIELDS)
 _ARRAYS = itemgetter(*_NAMES)
+_BUFFER = attrgetter("buffer")
 
 
 class Model:
@@ -286,7 +287,7 @@ class Model:
         derived = [a for d in self._derivations for a in d.outputs]
         measured = [s.parameters[name] for s in self.constraint_sets.values() for name in s.constraint.measured]
         known = (*self.materials.values(), *_ARRAYS(self.__dict__), *derived, *measured)
-        before = {buffer for a in known if (buffer := a.buffer).requires_grad}
+        before = {buffer for buffer in map(_BUFFER, known) if buffer.requires_grad}
         narrowed = self._narrowed
 
         def put_back() -> None:

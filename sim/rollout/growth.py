@@ -13,6 +13,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import sqrt
 
 import numpy as np
 
@@ -26,6 +27,8 @@ POWER = 4.0
 """Growth by more than t^POWER is not that of a regular system: steady forces give t^2, their sums over frames t^3."""
 FEW = 1 << 15
 """Numbers of which a copy in double precision costs no fresh memory."""
+LITTLE, MUCH = 1e-20, 1e30
+"""Between these a sum of squares in single precision has lost nothing."""
 
 
 class ChaoticGradientWarning(UserWarning):
@@ -34,7 +37,17 @@ class ChaoticGradientWarning(UserWarning):
 
 def magnitude(parts: Sequence[np.ndarray]) -> float:
     """Euclidean norm of all numbers."""
-    return float(np.sqrt(sum(squares(np.reshape(part, (1, -1)))[0] for part in parts)))
+    return sqrt(sum(_sum_of_squares(part.reshape(-1)) for part in parts))
+
+
+def _sum_of_squares(numbers: np.ndarray) -> float:
+    """As `squares`, of one row: it is asked for in between steps, where every call of NumPy's is a slow one."""
+    if numbers.size >= FEW:
+        with np.errstate(over="ignore", under="ignore"):
+            found = float(np.add.reduce(np.square(numbers)))
+        if LITTLE < found < MUCH or not numbers.any():
+            return found
+    return float(np.add.reduce(np.square(numbers, dtype=np.float64)))
 
 
 def squares(rows: np.ndarray) -> np.ndarray:
@@ -43,7 +56,7 @@ def squares(rows: np.ndarray) -> np.ndarray:
         return np.square(rows.astype(np.float64)).sum(axis=1)
     with np.errstate(over="ignore", under="ignore"):
         found = np.square(rows).sum(axis=1).astype(np.float64)
-    unsure = ~((found > 1e-20) & (found < 1e30))
+    unsure = ~((found > LITTLE) & (found < MUCH))
     if unsure.any() and (again := rows[unsure]).any():
         found[unsure] = np.square(again.astype(np.float64)).sum(axis=1)
     return found

@@ -146,7 +146,10 @@ def _meter(plan: Plan, of_frames: list[array], at_end: list[array]) -> GrowthMet
 
     kinds = len(of_frames)
     frame_after = [step + 1 for step in plan.frames_in(0, plan.steps)]
-    put_in: np.ndarray = np.sqrt(sum(squares(a.reshape(len(a), -1)) for a in of(of_frames)))
+    if len(frame_after) == 1:
+        put_in = np.array([magnitude(of(of_frames))])
+    else:
+        put_in = np.sqrt(sum(squares(a.reshape(len(a), -1)) for a in of(of_frames)))
     of_end = magnitude(of(at_end[:kinds])), magnitude(of(at_end[kinds : 2 * kinds]))
     return GrowthMeter(plan.dt, frame_after, put_in, of_end)
 

@@ -105,7 +105,7 @@ class Plan:
         given = [a for a in vars(self.control).values() if isinstance(a, array)] if self.control is not None else []
         return [*self.start.moving, self.start.clock, *self.start.forces, *given, *self.used]
 
-    def result(self, like: State | None) -> Trajectory:
+    def result(self, like: State | None = None) -> Trajectory:
         """Room for the result.  like: a state of the same kind, if there is one."""
         model = self.solver.model
         of_particles, of_bodies = map(self._frames_of, (model.particle_q, model.body_q))

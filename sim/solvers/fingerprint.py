@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter, is_
 from typing import Any
@@ -51,12 +51,18 @@ def _parts(container: Any) -> Sequence[Any]:
 _REQUIRES = attrgetter("buffer.requires_grad")
 
 
+def _requiring(arrays: Iterable[array]) -> list[bool]:
+    """Which of these require a gradient."""
+    return [*map(_REQUIRES, arrays)]
+
+
 @dataclass(frozen=True, eq=False)
 class Likeness:
     """Attributes and arrays, kept to tell that they are what they were, object for object: a small part of the price
     of a `fingerprint`, which has to be asked where this says no.
 
-    inside: every container among the attributes, with what was in it.  gradients: which of the arrays required one.
+    inside: every container among the attributes, with what was in it.  arrays: those among the attributes.
+    carry, gradients: which of the arrays used, and of the others, required a gradient.
     """
 
     attributes: dict[str, Any]
@@ -64,11 +70,12 @@ class Likeness:
     arrays: list[array]
     gradients: list[bool]
     used: list[array]
+    carry: list[bool]
 
     @classmethod
     def of(cls, attributes: Mapping[str, Any], used: Sequence[array]) -> Likeness | None:
         """None where an attribute can change and stay the same object."""
-        inside, arrays, left = [], list(used), list(attributes.values())
+        inside, arrays, left = [], list[array](), list(attributes.values())
         while left:
             value = left.pop()
             if isinstance(value, array):
@@ -78,17 +85,18 @@ class Likeness:
             elif type(value) in (list, tuple, dict, set):
                 inside.append((value, _parts(value)))
                 left += inside[-1][1]
-        return cls(dict(attributes), inside, arrays, [*map(_REQUIRES, arrays)], list(used))
+        return cls(dict(attributes), inside, arrays, _requiring(arrays), list(used), _requiring(used))
 
     def holds(self, attributes: Mapping[str, Any], used: Sequence[array]) -> bool:
-        """Whether these are the same ones, with the same in them."""
+        """Whether these are the same ones, with the same in them.  What differs most often comes first."""
         if not (
-            len(attributes) == len(self.attributes)
+            _requiring(used) == self.carry
+            and len(attributes) == len(self.attributes)
             and len(used) == len(self.used)
             and [*attributes] == [*self.attributes]
             and all(map(is_, attributes.values(), self.attributes.values()))
             and all(map(is_, used, self.used))
-            and [*map(_REQUIRES, self.arrays)] == self.gradients
+            and _requiring(self.arrays) == self.gradients
         ):
             return False
         for of, kept in self.inside:

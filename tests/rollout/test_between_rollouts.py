@@ -237,18 +237,18 @@ def test_derived_data_that_is_up_to_date_is_recorded_and_not_derived_again():
     used = Used()
     used.gradient()
     first, made = used.record(None)
-    kept = first.bytes_kept
     derived = [a.buffer for d in used.model._derivations for a in d.outputs]
     before = [buffer.version for buffer in derived]
     wanted = used.gradient()
     assert [buffer.version for buffer in derived] == before
-    assert first.bytes_kept == kept, "the first tape had to keep what the second has overwritten with the same"
+    copies = [entry for entry in first.memory() if entry.kind == "copy"]
+    assert not copies, "the first tape had to keep what the second has overwritten with the same"
     same(used.back(first, made), wanted)
 
 
 def test_how_many_functions_are_called():
-    """What a rollout costs in Python does not depend on how busy a machine is if it is counted.  It was 1,245 for a run,
-    4,854 for a gradient, 330 for a stretch between checkpoints, before what is always the same was captured."""
+    """What a rollout costs in Python does not depend on how busy a machine is if it is counted.  It was 1,121 for a run,
+    8,498 for a gradient, 599 for a stretch between checkpoints, before what is always the same was captured."""
     used = Used()
 
     def calls(action: Callable[[], object]) -> int:
@@ -271,10 +271,11 @@ def test_how_many_functions_are_called():
         with sim.Tape() as tape:
             made = sim.rollout(used.solver, used.state, steps, used.dt, strategy=strategy)
         tape.backward(grads={made.final.particle_q: weights})
+        tape.zero()
 
     weights = sim.zeros_like(used.state.particle_q, requires_grad=False)
     run = calls(lambda: sim.rollout(used.solver, used.state, 60, used.dt))
     stored = calls(lambda: gradient(sim.StoreAll(), 60))
     few, many = (calls(lambda n=n: gradient(sim.Checkpointed(every=6), n)) for n in (60, 120))
     print(f"{run} calls for a run, {stored} for a gradient, {(many - few) / 10} for a stretch")
-    assert run < 900 and stored < 5500 and many - few < 2200
+    assert run < 900 and stored < 7000 and many - few < 2000
