@@ -33,7 +33,6 @@ from sim.model.materials import Materials
 from sim.model.state import State
 from sim.model.visuals import Visual
 
-
 _NAMES = tuple(field.name for field in MODEL_FIELDS)
 _ARRAYS = itemgetter(*_NAMES)
 _BUFFER = attrgetter("buffer")
@@ -203,7 +202,8 @@ class Model:
     def _derive(self, everything: bool = False, carried: bool = False) -> None:
         """Launches derivations, in order, each asked for when its turn comes: it may depend on an earlier one.
 
-        Those that are due, or everything.  carried: those that are not, and that a gradient flows through, are recorded.
+        Those that are due, or everything.  carried: those that are not due, but that a gradient flows through, are
+        recorded.
         """
         tape, graph = recording.current() if self.requires_grad else None, capturing()
         ran = False

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from sim.core.lang.errors import did_you_mean
 from sim.core.lang.types import Scalar, float64, int32
-from sim.core.runtime.arrays.array import array, clone, sibling
-from sim.core.runtime.arrays.creation import empty_like, full, zeros
+from sim.core.runtime.arrays.array import array, clone
+from sim.core.runtime.arrays.creation import empty_like, full, sibling, zeros
 from sim.core.runtime.devices.device import Device
 from sim.core.runtime.devices.graph import capturing
 from sim.model.errors import ModelError

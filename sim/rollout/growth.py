@@ -150,8 +150,8 @@ class AdjointGrowth:
 
 @dataclass(eq=False)
 class GrowthMeter:
-    """Looks at the gradient on its way back.  dt [s]; frame_after: the steps after which there are frames; put_in, of_end:
-    norms of the gradients of these, and of the final positions and velocities.
+    """Looks at the gradient on its way back.  dt [s]; frame_after: the steps after which there are frames; put_in,
+    of_end: norms of the gradients of these, and of the final positions and velocities.
 
     looks: (steps done, norm), from the last step to the first.
     """
@@ -169,7 +169,8 @@ class GrowthMeter:
     def tell(self, found: AdjointGrowth) -> None:
         """The way back is over."""
         steps, norms = (np.array(part) for part in zip(*reversed(self.looks), strict=True))
-        largest = np.append(np.maximum.accumulate(self.put_in[::-1])[::-1], 0.0)[np.searchsorted(self.frame_after, steps)]
+        later = np.append(np.maximum.accumulate(self.put_in[::-1])[::-1], 0.0)
+        largest = later[np.searchsorted(self.frame_after, steps)]
         by_positions, by_velocities = self.of_end
         if by_velocities or not max(by_positions, self.put_in.max(initial=0.0)):
             # put in by velocities or multipliers: it shows in the positions some steps before the end

@@ -247,8 +247,8 @@ def test_derived_data_that_is_up_to_date_is_recorded_and_not_derived_again():
 
 
 def test_how_many_functions_are_called():
-    """What a rollout costs in Python does not depend on how busy a machine is if it is counted.  It was 1,121 for a run,
-    8,498 for a gradient, 599 for a stretch between checkpoints, before what is always the same was captured."""
+    """What a rollout costs in Python does not depend on how busy a machine is if it is counted.  It was 1,121 for a
+    run, 8,498 for a gradient, 599 for a stretch between checkpoints, before what is always the same was captured."""
     used = Used()
 
     def calls(action: Callable[[], object]) -> int:

@@ -635,16 +635,6 @@ def like(src: AnyArray, device: Any, requires_grad: bool | None, zero: bool, pin
     return fresh(src.shape, src.dtype, src.device if device is None else device, wanted, zero, at_hand)
 
 
-def sibling(src: array) -> array:
-    """An array like a packed one in new memory of undefined content, on its device, with a gradient if that one has one.
-    One without elements is its own."""
-    if not src.size:
-        return src
-    buffer = src.buffer.device.allocate(src.nbytes)
-    buffer.requires_grad = src.buffer.requires_grad
-    return make_array(buffer, 0, src.shape, src.strides, src.dtype)
-
-
 def clone(
     src: AnyArray, device: Any = None, requires_grad: bool | None = None, pinned: Any = None, retain_grad: bool = False
 ) -> array:

@@ -13,7 +13,6 @@ import numpy as np
 
 from sim.core.runtime.memory.buffer import AnyDevice, Buffer, NumpySpan, known, live, numpy_root
 
-
 ALIGNMENT = 64  # bytes: a cache line, and the widest vector register
 SPARE = 16  # bytes after the end that a vectorised load of the last vec3 may touch
 FRONT = 128  # bytes before the beginning: an element numbered -1, as of a grid that was not built, up to a mat44d
@@ -39,7 +38,7 @@ def find(address: int, nbytes: int, device: AnyDevice) -> Buffer | None:
 
 def own_memory(nbytes: int, device: AnyDevice, make: Callable[[int], np.ndarray]) -> Buffer:
     """Fresh host memory, aligned, with spare bytes at both ends, in as many bytes as `make` is asked for."""
-    raw = make(FRONT + nbytes + ALIGNMENT + SPARE)
+    raw: Any = make(FRONT + nbytes + ALIGNMENT + SPARE)
     address = addressof(c_char.from_buffer(raw))  # as `address_of`, in a third of the time
     shift = FRONT + -address % ALIGNMENT
     return Buffer(address + shift, nbytes, device, raw[shift : shift + max(nbytes, 1)])
