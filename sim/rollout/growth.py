@@ -42,10 +42,12 @@ def magnitude(parts: Sequence[np.ndarray]) -> float:
 
 def _sum_of_squares(numbers: np.ndarray) -> float:
     """As `squares`, of one row: it is asked for in between steps, where every call of NumPy's is a slow one."""
+    if not numbers.any():  # as most of what a loss does not look at
+        return 0.0
     if numbers.size >= FEW:
         with np.errstate(over="ignore", under="ignore"):
             found = float(np.add.reduce(np.square(numbers)))
-        if LITTLE < found < MUCH or not numbers.any():
+        if LITTLE < found < MUCH:
             return found
     return float(np.add.reduce(np.square(numbers, dtype=np.float64)))
 
