@@ -6,6 +6,7 @@ import copy
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from operator import attrgetter, itemgetter
 
 import numpy as np
 
@@ -31,6 +32,10 @@ from sim.model.groups import Attachment, BodyGroup, CollisionShape, Group, Joint
 from sim.model.materials import Materials
 from sim.model.state import State
 from sim.model.visuals import Visual
+
+_NAMES = tuple(field.name for field in MODEL_FIELDS)
+_ARRAYS = itemgetter(*_NAMES)
+_BUFFER = attrgetter("buffer")
 
 
 class Model:
@@ -164,7 +169,7 @@ class Model:
     @property
     def arrays(self) -> dict[str, array]:
         """The arrays of `MODEL_FIELDS` by name."""
-        return {field.name: self.__dict__[field.name] for field in MODEL_FIELDS}
+        return dict(zip(_NAMES, _ARRAYS(self.__dict__), strict=True))
 
     @property
     def internal_variables(self) -> dict[str, array]:
@@ -192,17 +197,22 @@ class Model:
             or (observer is not None and observer.first_meets(self))
             or (graph is not None and (self._captured is None or self._captured() is not graph))
         )
-        self._derive((lambda _: True) if everything else lambda step: step.due())
+        self._derive(everything)
 
-    def _derive(self, wanted: Callable[[Update], bool]) -> None:
-        """Launches derivations, in order, each asked for when its turn comes: it may depend on an earlier one."""
+    def _derive(self, everything: bool = False, carried: bool = False) -> None:
+        """Launches derivations, in order, each asked for when its turn comes: it may depend on an earlier one.
+
+        Those that are due, or everything.  carried: those that are not due, but that a gradient flows through, are
+        recorded.
+        """
         tape, graph = recording.current() if self.requires_grad else None, capturing()
         ran = False
         for derivation in self._derivations:
-            if wanted(derivation):
+            due = everything or derivation.due()
+            if due or (carried and derivation.carries):
                 # until all is done: what breaks off here is due again, on the same tape too
                 self._recorded = self._left = None
-                derivation.run()
+                (derivation.run if due else derivation.record)()
                 ran = True
         if ran:
             self._recorded = None if tape is None else tape.bookmark()
@@ -220,7 +230,7 @@ class Model:
         elif self._left is None or self._left != self._derived_content():
             self.refresh(force=True)
         elif recording.current() is not None and self.requires_grad:
-            self._derive(lambda d: d.carries or d.due())
+            self._derive(carried=True)
         else:
             self.refresh()
         self._left = self._derived_content()
@@ -276,9 +286,8 @@ class Model:
         wanted = {self.materials[path].buffer for path in paths}
         derived = [a for d in self._derivations for a in d.outputs]
         measured = [s.parameters[name] for s in self.constraint_sets.values() for name in s.constraint.measured]
-        before = {
-            a.buffer for a in (*self.materials.values(), *self.arrays.values(), *derived, *measured) if a.requires_grad
-        }
+        known = (*self.materials.values(), *_ARRAYS(self.__dict__), *derived, *measured)
+        before = {buffer for buffer in map(_BUFFER, known) if buffer.requires_grad}
         narrowed = self._narrowed
 
         def put_back() -> None:
@@ -292,7 +301,7 @@ class Model:
                 for buffer in before:
                     buffer.requires_grad = buffer in wanted
                 for d in self._derivations:
-                    if any(a.requires_grad for a in d.sources):
+                    if any([a.buffer.requires_grad for a in d.sources]):
                         for a in d.outputs:
                             a.buffer.requires_grad = a.buffer in before
                 yield

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from sim.core.lang.errors import did_you_mean
 from sim.core.lang.types import Scalar, float64, int32
 from sim.core.runtime.arrays.array import array, clone
-from sim.core.runtime.arrays.creation import empty_like, full, zeros
+from sim.core.runtime.arrays.creation import empty_like, full, sibling, zeros
 from sim.core.runtime.devices.device import Device
 from sim.core.runtime.devices.graph import capturing
 from sim.model.errors import ModelError
@@ -129,6 +129,17 @@ class State:
         made.internal_variables, made.history = dict(self.internal_variables), dict(self.history)
         return made
 
+    def sibling(self, forced: State) -> State:
+        """A state in memory of its own of undefined content, of the model and under the external forces of another one
+        of the same kind."""
+        made = object.__new__(type(self))
+        made.model, made.particle_f, made.body_f = forced.model, forced.particle_f, forced.body_f
+        made.particle_q, made.particle_qd = sibling(self.particle_q), sibling(self.particle_qd)
+        made.body_q, made.body_qd, made.clock = sibling(self.body_q), sibling(self.body_qd), sibling(self.clock)
+        made.internal_variables = {name: sibling(a) for name, a in self.internal_variables.items()}
+        made.history = {name: sibling(a) for name, a in self.history.items()}
+        return made
+
     def carry(self, history: Iterable[Field]) -> None:
         """Makes room for the history of an integrator, where there is none yet: zeros, with which one begins."""
         for field in history:
@@ -156,6 +167,19 @@ class State:
             else:
                 mine.zero_()
         self.clock.assign(other.clock)
+
+    def overwrite(self, other: State) -> None:
+        """`copy_from` for whoever is the only one to know this state, which has all of the history of the other one: no
+        tape, no graph and no watcher has to hear of the write."""
+        known = other.history
+        given = [*other._shared, *map(known.get, self.history), other.clock]
+        for mine, theirs in zip((*self.moving, self.clock), given, strict=True):
+            buffer = mine.buffer
+            if theirs is None:
+                buffer.device.clear(mine)
+            else:
+                buffer.device.copy(mine, theirs)
+            buffer.version += 1
 
     def follow(self, other: State) -> None:
         """`copy_from`, by the name that it had in version 0.1."""

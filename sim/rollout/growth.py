@@ -13,6 +13,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import sqrt
 
 import numpy as np
 
@@ -26,6 +27,8 @@ POWER = 4.0
 """Growth by more than t^POWER is not that of a regular system: steady forces give t^2, their sums over frames t^3."""
 FEW = 1 << 15
 """Numbers of which a copy in double precision costs no fresh memory."""
+LITTLE, MUCH = 1e-20, 1e30
+"""Between these a sum of squares in single precision has lost nothing."""
 
 
 class ChaoticGradientWarning(UserWarning):
@@ -34,7 +37,19 @@ class ChaoticGradientWarning(UserWarning):
 
 def magnitude(parts: Sequence[np.ndarray]) -> float:
     """Euclidean norm of all numbers."""
-    return float(np.sqrt(sum(squares(np.reshape(part, (1, -1)))[0] for part in parts)))
+    return sqrt(sum(_sum_of_squares(part.reshape(-1)) for part in parts))
+
+
+def _sum_of_squares(numbers: np.ndarray) -> float:
+    """As `squares`, of one row: it is asked for in between steps, where every call of NumPy's is a slow one."""
+    if not numbers.any():  # as most of what a loss does not look at
+        return 0.0
+    if numbers.size >= FEW:
+        with np.errstate(over="ignore", under="ignore"):
+            found = float(np.add.reduce(np.square(numbers)))
+        if LITTLE < found < MUCH:
+            return found
+    return float(np.add.reduce(np.square(numbers, dtype=np.float64)))
 
 
 def squares(rows: np.ndarray) -> np.ndarray:
@@ -43,7 +58,7 @@ def squares(rows: np.ndarray) -> np.ndarray:
         return np.square(rows.astype(np.float64)).sum(axis=1)
     with np.errstate(over="ignore", under="ignore"):
         found = np.square(rows).sum(axis=1).astype(np.float64)
-    unsure = ~((found > 1e-20) & (found < 1e30))
+    unsure = ~((found > LITTLE) & (found < MUCH))
     if unsure.any() and (again := rows[unsure]).any():
         found[unsure] = np.square(again.astype(np.float64)).sum(axis=1)
     return found
@@ -137,16 +152,16 @@ class AdjointGrowth:
 
 @dataclass(eq=False)
 class GrowthMeter:
-    """Looks at the gradient on its way back.  dt [s]; frame_after: the steps after which there are frames, with the
-    gradients of_frames; of_end: those of the final positions and velocities.
+    """Looks at the gradient on its way back.  dt [s]; frame_after: the steps after which there are frames; put_in,
+    of_end: norms of the gradients of these, and of the final positions and velocities.
 
     looks: (steps done, norm), from the last step to the first.
     """
 
     dt: float
     frame_after: Sequence[int]
-    of_frames: Sequence[np.ndarray]
-    of_end: tuple[Sequence[np.ndarray], Sequence[np.ndarray]]
+    put_in: np.ndarray
+    of_end: tuple[float, float]
     looks: list[tuple[int, float]] = field(default_factory=list)
 
     def look(self, step: int, gradients: Sequence[array]) -> None:
@@ -156,10 +171,10 @@ class GrowthMeter:
     def tell(self, found: AdjointGrowth) -> None:
         """The way back is over."""
         steps, norms = (np.array(part) for part in zip(*reversed(self.looks), strict=True))
-        put_in: np.ndarray = np.sqrt(sum(squares(a.reshape(len(a), -1)) for a in self.of_frames))
-        largest = np.append(np.maximum.accumulate(put_in[::-1])[::-1], 0.0)[np.searchsorted(self.frame_after, steps)]
-        by_positions, by_velocities = map(magnitude, self.of_end)
-        if by_velocities or not max(by_positions, put_in.max(initial=0.0)):
+        later = np.append(np.maximum.accumulate(self.put_in[::-1])[::-1], 0.0)
+        largest = later[np.searchsorted(self.frame_after, steps)]
+        by_positions, by_velocities = self.of_end
+        if by_velocities or not max(by_positions, self.put_in.max(initial=0.0)):
             # put in by velocities or multipliers: it shows in the positions some steps before the end
             by_positions = max(by_positions, norms[-max(4, len(norms) // 16) :].max())
             # what slides does so alike wherever it is: a velocity is at least that of its way in all of the time

@@ -18,7 +18,7 @@ from sim.core.runtime.tape.tape import Tape
 from sim.rollout.budget import CheckpointSchedule
 from sim.rollout.reverse import ReverseSweep
 from sim.rollout.runs import STACKS, Run
-from sim.rollout.segments import Checkpoint, Segment
+from sim.rollout.segments import Beginning, Checkpoint, Segment, Start
 from sim.rollout.workspace import Workspace
 
 
@@ -33,7 +33,7 @@ class RecordedRun(Run):
 
     schedule: CheckpointSchedule
     inputs: list[array] = field(default_factory=list)
-    kept: dict[int, Checkpoint] | None = None
+    kept: dict[int, Beginning] | None = None
     graphs: list[Graph] = field(default_factory=list)
 
     @property
@@ -62,39 +62,34 @@ class RecordedRun(Run):
 
     def memory(self) -> list[Remembered]:
         """What is kept for the way back."""
-        states = [
-            Remembered(s.nbytes, "copy", "state between segments of a rollout") for s in (self.kept or {}).values()
-        ]
+        kept = [s.nbytes for s in (self.kept or {}).values() if s.nbytes]
+        states = [Remembered(nbytes, "copy", "state between segments of a rollout") for nbytes in kept]
         return [*states, *self.pool.memory_of(self)]
 
     def _take_steps(self, w: Workspace) -> None:
         plan, steps, last = self.plan, w.steps, self.last
-        self.kept, kept = None, dict[int, Checkpoint]()
-        steps.states[0].copy_from(plan.start)
-        gap = self.schedule.gap(last + self.schedule.every, self.schedule.states)
-        begins = range(0, last, gap)
-        room = iter(Checkpoint.several(steps.states[0], len(begins) + 1))
-        for first in begins:
-            kept[first] = next(room)
-            kept[first].take(steps.states[first % 2])
-            self._advance(steps, first, min(gap, last - first), frames=True)
-        kept[last] = next(room)
-        kept[last].take(steps.states[last % 2])
-        segment = self.run_segment(w, kept[last], last, plan.steps - last, frames=True)
-        self.result.final.copy_from(segment.states[segment.count % 2])
-        own = {*w.buffers, *(a.buffer for state in segment.states for a in (*state.moving, state.clock))}
+        self.kept, kept = None, dict[int, Beginning]({0: Start(plan.start)})
+        if last:
+            gap = self.schedule.gap(last + self.schedule.every, self.schedule.states)
+            kept[0].restore(steps.states[0])
+            begins = [*range(0, last, gap), last]
+            rooms = Checkpoint.several(steps.states[0], len(begins) - 1)
+            for first, end, room in zip(begins, begins[1:], rooms, strict=False):
+                self._advance(steps, first, end - first, frames=True)
+                room.take(steps.states[end % 2])
+                kept[end] = room
+        segment = w.segment(plan.steps - last)
+        self.run_segment(segment, kept[last], last, frames=True)
+        self.result.final.overwrite(segment.states[segment.count % 2])
         start = plan.start
-        read = [a for a in segment.read if a.buffer not in own]
-        self.inputs = [*start.moving, start.clock, *start.forces, *read]
+        self.inputs = [*start.moving, start.clock, *start.forces, *w.given(segment)]
         self.kept, self.graphs = kept, segment.graphs
 
-    def run_segment(self, w: Workspace, checkpoint: Checkpoint, first: int, count: int, frames: bool) -> Segment:
+    def run_segment(self, segment: Segment, checkpoint: Beginning, first: int, frames: bool) -> None:
         """Run a segment, from its checkpoint, with all that the gradient needs."""
-        segment = w.segment(count)
         checkpoint.restore(segment.states[0])
-        steps = self.plan.frames_in(first, count) if frames else ()
+        steps = self.plan.frames_in(first, segment.count) if frames else ()
         segment.forward(self, first, {step - first: partial(self.keep_frame, step) for step in steps})
-        return segment
 
     def back(self) -> None:
         """The way back: from the gradients of the result to those of the start and of the model."""

@@ -15,11 +15,11 @@ from typing import Protocol
 import numpy as np
 
 from sim.core.lang.errors import GradientError
-from sim.core.runtime.arrays.array import array, clone
+from sim.core.runtime.arrays.array import array
 from sim.model.state import State
 from sim.rollout.budget import CheckpointSchedule
-from sim.rollout.growth import GrowthMeter
-from sim.rollout.segments import LONGEST, Checkpoint, Segment
+from sim.rollout.growth import GrowthMeter, magnitude, squares
+from sim.rollout.segments import LONGEST, Beginning, Checkpoint, Segment
 from sim.rollout.trajectory import Plan, Trajectory
 from sim.rollout.workspace import Workspace
 
@@ -36,7 +36,7 @@ class ReversibleRun(Protocol):
     def last(self) -> int:
         """The first step of the last segment."""
 
-    def run_segment(self, w: Workspace, checkpoint: Checkpoint, first: int, count: int, frames: bool) -> Segment:
+    def run_segment(self, segment: Segment, checkpoint: Beginning, first: int, frames: bool) -> None:
         """Run a segment, from its checkpoint, with all that the gradient needs."""
 
 
@@ -45,34 +45,35 @@ class ReverseSweep:
     """One way back through a rollout.
 
     kept: checkpoints by step.  at_end: gradients of the state where what is left ends, wherever they lie: those of the
-    first state of the segment that it went through last.  of_frames: of the frames.
+    result, then of the first state of the segment that it went through last.  of_frames: of the frames.
     """
 
     of: ReversibleRun
     w: Workspace
-    kept: dict[int, Checkpoint]
+    kept: dict[int, Beginning]
     at_end: list[array] = field(init=False)
     of_frames: list[array] = field(init=False)
     meter: GrowthMeter = field(init=False)
+    _segments: dict[int, Segment] = field(default_factory=dict)
 
     def run(self) -> None:
         """Turn the gradients of the result into those of the start, the forces and the model."""
         run, w, start = self.of, self.w, self.of.plan.start
-        self.at_end = [_take(a) for a in run.result.final.differentiable]
-        self.of_frames = [_take(a) for a in run.result.frames]
+        of_result = self.at_end = [_gradient(a) for a in run.result.final.differentiable]
+        self.of_frames = [_gradient(a) for a in run.result.frames]
         self.meter = _meter(run.plan, self.of_frames, self.at_end)
-        for a in (*w.forces, *w.solver.scratch):
-            if a.grad is not None:
-                _forget(a)
+        w.clearing.rerun()
         w.take_forces(start)
         first = sorted(self.kept)
         self._reverse_segment(run.last, run.plan.steps - run.last, run.multipliers)
         for begin, end in reversed(list(zip(first, first[1:], strict=False))):
             self._reverse_interval(begin, end - begin, run.schedule.states)
+        for a in (*of_result, *self.of_frames):
+            a.device.clear(a)
         # a start without a history of its own gets no gradient for one: the history comes last
         for target, values in zip(start.differentiable, self.at_end, strict=False):
-            if target.grad is not None:
-                target.device.add(target.grad, values)
+            if (gradient := target.grad) is not None:
+                gradient.device.add(gradient, values)
         for mine, theirs in zip(w.forces, start.forces, strict=True):
             if mine.grad is not None and theirs.grad is not None:
                 mine.device.add(theirs.grad, mine.grad)
@@ -98,16 +99,16 @@ class ReverseSweep:
 
     def _reverse_segment(self, first: int, count: int, multipliers: list[array] | None = None) -> None:
         """Back through one segment.  multipliers: those that show what was left at its end."""
-        plan = self.of.plan
-        segment = self.w.segment(count)
+        plan, kinds = self.of.plan, len(self.of_frames)
+        segment = self._segments.get(count)
+        if segment is None:
+            segment = self._segments[count] = self.w.segment(count)
         if not segment.holds(self.of, first):
-            segment = self.of.run_segment(self.w, self.kept[first], first, count, frames=False)
+            self.of.run_segment(segment, self.kept[first], first, frames=False)
         self._seed(segment, multipliers or [])
-        for a in segment.states[1 - count % 2].differentiable:
-            _forget(a)
 
         def arrive(step: int, state: State) -> None:
-            gradients, frame = [_gradient(a) for a in state.positions], plan.frame_after(step)
+            gradients, frame = segment.gradients[(step + 1 - first) % 2][:kinds], plan.frame_after(step)
             if frame is not None:
                 for gradient, put_in in zip(gradients, self.of_frames, strict=True):
                     gradient.device.add(gradient, put_in[frame])
@@ -117,29 +118,40 @@ class ReverseSweep:
         if plan.frame_every > LONGEST:  # where the graphs of steps are joined
             stops |= {*range(first + LONGEST - 1, first + count, LONGEST)}
         segment.back({step - first: partial(arrive, step) for step in stops}, lambda step: plan.name(first + step))
-        self.at_end = [_gradient(a) for a in segment.states[0].differentiable]
-        self.meter.look(first, self.at_end[: len(self.of_frames)])
+        self.at_end = segment.gradients[0]
+        self.meter.look(first, self.at_end[:kinds])
 
     def _seed(self, segment: Segment, multipliers: list[array]) -> None:
         """The gradients with which the way back through a segment begins."""
-        for target, values in zip(segment.states[segment.count % 2].differentiable, self.at_end, strict=True):
-            gradient = _gradient(target)
-            if gradient is not values:
-                target.device.copy(gradient, values)
+        if self.at_end is segment.gradients[0]:
+            segment.turn.rerun()
+        else:
+            last, other = segment.gradients[segment.count % 2], segment.gradients[1 - segment.count % 2]
+            for to, values in zip(last, self.at_end, strict=True):
+                to.device.copy(to, values)
+            for a in other:
+                a.device.clear(a)
         for shown, batch in zip(multipliers, self.w.solver.batches, strict=False):
             if shown.requires_grad and batch.multiplier.requires_grad:
-                shown.device.copy(_gradient(batch.multiplier), _take(shown))
+                values = _gradient(shown)
+                values.device.copy(_gradient(batch.multiplier), values)
+                values.device.clear(values)
 
 
 def _meter(plan: Plan, of_frames: list[array], at_end: list[array]) -> GrowthMeter:
     """What looks at the gradient on its way back: it knows all that is put in on this way."""
 
     def of(arrays: list[array]) -> list[np.ndarray]:
-        return [np.array(a.device.numpy(a)) for a in arrays]
+        return [a.device.numpy(a) for a in arrays]
 
     kinds = len(of_frames)
     frame_after = [step + 1 for step in plan.frames_in(0, plan.steps)]
-    return GrowthMeter(plan.dt, frame_after, of(of_frames), (of(at_end[:kinds]), of(at_end[kinds : 2 * kinds])))
+    if len(frame_after) == 1:
+        put_in = np.array([magnitude(of(of_frames))])
+    else:
+        put_in = np.sqrt(sum(squares(a.reshape(len(a), -1)) for a in of(of_frames)))
+    of_end = magnitude(of(at_end[:kinds])), magnitude(of(at_end[kinds : 2 * kinds]))
+    return GrowthMeter(plan.dt, frame_after, put_in, of_end)
 
 
 def _gradient(a: array) -> array:
@@ -150,16 +162,3 @@ def _gradient(a: array) -> array:
             hint="leave requires_grad as it was when recording",
         )
     return a.grad
-
-
-def _take(a: array) -> array:
-    """The gradient of an array, which is cleared."""
-    values = clone(_gradient(a), requires_grad=False)
-    _forget(a)
-    return values
-
-
-def _forget(a: array) -> None:
-    """Clear the gradient of an array."""
-    grad = _gradient(a)
-    grad.device.clear(grad)

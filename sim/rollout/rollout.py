@@ -77,8 +77,9 @@ def _run(plan: Plan, strategy: Strategy | None, tape: Tape | None) -> Trajectory
             "the model was made without gradients, but an input of this rollout (the state, its forces, the control)"
             " requires one; make the model with finalize(requires_grad=True), or leave the `with` block of the tape"
         )
-    result = plan.result()
-    parts = plan, pool_of(plan), result.bound(), [batch.multiplier for batch in solver.batches]
+    pool = pool_of(plan)
+    result = plan.result(pool.like)
+    parts = plan, pool, result.bound(), [batch.multiplier for batch in solver.batches]
     run: Run
     if observers.current() is not None:
         run = ObservedRun(*parts)

@@ -21,6 +21,7 @@ from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import copy
 from sim.core.runtime.debug.nonfinite import NonFiniteError
 from sim.core.runtime.devices import graph
+from sim.core.runtime.memory.buffer import packed_at
 from sim.core.runtime.tape.tape import Tape
 from sim.model.state import State
 from sim.rollout.segments import StepGraphs
@@ -64,9 +65,9 @@ class Run:
 
     def _take_steps(self, w: Workspace) -> None:
         plan, states = self.plan, w.steps.states
-        states[0].copy_from(plan.start)
+        states[0].overwrite(plan.start)
         self._advance(w.steps, 0, plan.steps, frames=True)
-        self.result.final.copy_from(states[plan.steps % 2])
+        self.result.final.overwrite(states[plan.steps % 2])
 
     def _show_multipliers(self, w: Workspace) -> None:
         for shown, batch in zip(self.multipliers, w.solver.batches, strict=True):
@@ -87,7 +88,12 @@ class Run:
         if frame is not None:
             graph.add_node(partial(self._check, step, state))
             for frames, positions in zip(self.result.frames, state.positions, strict=True):
-                copy(frames[frame], positions)
+                self._copy_frame(frames, frame, positions)
+
+    def _copy_frame(self, frames: array, frame: int, positions: array) -> None:
+        buffer = frames.buffer
+        buffer.device.copy(packed_at(buffer, frames.offset + frame * positions.nbytes, positions), positions)
+        buffer.version += 1
 
     def _check(self, step: int, state: State) -> None:
         """Raise where a position is no longer finite.  Only frames are looked at: no step waits for the host."""
@@ -126,6 +132,9 @@ class ObservedRun(Run):
         """See `Run`."""
         with tape.all_or_nothing() if tape is not None else nullcontext():
             contained(partial(self._launch_by_launch, tape), *STACKS)
+
+    def _copy_frame(self, frames: array, frame: int, positions: array) -> None:
+        copy(frames[frame], positions)
 
     def _launch_by_launch(self, tape: Tape | None) -> None:
         w, start = self.pool.make(), self.plan.start

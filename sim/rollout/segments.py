@@ -10,13 +10,17 @@ where that is left by an exception, nothing of it stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from itertools import accumulate
+from typing import Protocol
 from weakref import ref
 
+import numpy as np
+
 from sim.core.runtime.arrays.array import array
-from sim.core.runtime.devices.graph import Graph, capture, joined
+from sim.core.runtime.devices.graph import Graph, add_native_node, capture, capture_only, joined
 from sim.core.runtime.memory.buffer import Buffer, Strided, packed_at
 from sim.core.runtime.memory.host_memory import ALIGNMENT
 from sim.core.runtime.tape.memory_report import Remembered
@@ -26,6 +30,36 @@ from sim.rollout.steady import Frames, StepRecorder, StepSeries, TakeStep, detec
 
 LONGEST = 64
 """Steps that are joined to one table."""
+
+
+def clear_all(arrays: Iterable[array]) -> None:
+    """Sets arrays that nobody else knows of to zero, and captures that."""
+    zero = np.zeros((), np.float32)
+    for a in arrays:
+        add_native_node(partial(a.device.clear, a), partial(a.device.write_row, a, zero), (a, zero))
+
+
+class Beginning(Protocol):
+    """From where steps can run."""
+
+    def restore(self, state: State) -> None:
+        """Into a state that nobody else knows of."""
+
+    @property
+    def nbytes(self) -> int:
+        """Of memory that this takes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """The start of a rollout, which has its content whenever that is asked for: it is an input of the tape's record."""
+
+    state: State
+    nbytes = 0
+
+    def restore(self, state: State) -> None:
+        """See `Beginning`."""
+        state.overwrite(self.state)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,16 +84,18 @@ class Checkpoint:
     def take(self, state: State) -> None:
         """What a state holds now."""
         for kept, a in zip(self.parts, (*state.moving, state.clock), strict=True):
-            a.device.copy(kept, a)
+            a.buffer.device.copy(kept, a)
 
     def restore(self, state: State) -> None:
-        """Into a state that nobody else knows of: no tape, no graph and no watcher has to hear of the write."""
+        """See `Beginning`: no tape, no graph and no watcher has to hear of the write."""
         for target, values in zip((*state.moving, state.clock), self.parts, strict=True):
-            target.device.copy(target, values)
-            target.buffer.version += 1
+            buffer = target.buffer
+            buffer.device.copy(target, values)
+            buffer.version += 1
 
     @property
     def nbytes(self) -> int:
+        """See `Beginning`."""
         return sum(values.nbytes for values in self.parts)
 
 
@@ -88,7 +124,7 @@ class StepGraphs:
         while done < count:
             side, phase, taken = (first + done) % 2, done % self.every if self.every else 0, min(count - done, LONGEST)
             if (side, phase, taken) in self._joined:
-                self._joined[side, phase, taken].replay()
+                self._joined[side, phase, taken].rerun()
                 done += taken
                 continue
             keys = [((side + k) % 2, detects(phase + k, self.every)) for k in range(taken)]
@@ -97,11 +133,11 @@ class StepGraphs:
                     self.step(self.states[side], self.states[1 - side], keys[0][1])
                 self._graphs[keys[0]], taken = graph, 1
             elif any(key not in self._graphs for key in keys):
-                self._graphs[keys[0]].replay()
+                self._graphs[keys[0]].rerun()
                 taken = 1
             else:
                 self._joined[side, phase, taken] = joined([self._graphs[key] for key in keys])
-                self._joined[side, phase, taken].replay()
+                self._joined[side, phase, taken].rerun()
             done += taken
 
 
@@ -120,7 +156,7 @@ class _GraphPerStep:
             if piece not in self._joined:
                 part = [self.of_step[step] for step in range(*piece)]
                 self._joined[piece] = joined(part[::-1] if self.backward else part)
-            self._joined[piece].replay()
+            self._joined[piece].rerun()
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +176,7 @@ class Segment:
 
     The first way forward is recorded on a tape and captured, one graph for each step; later ones replay the graphs,
     which fill the memory of the same records again.  Likewise the first way back sweeps the tape, later ones replay.
+    given: what the steps read that is not of the workspace, once that has been asked for.
     _content: whose steps the memory holds, the number of the first, and the versions of all that they wrote: another
     rollout that has used the segment since, say, has raised them.  Its owner, with all frames of it, is not kept alive.
     """
@@ -148,6 +185,7 @@ class Segment:
     states: tuple[State, State]
     step: TakeStep
     every: int = 0
+    given: list[array] | None = None
     _recording: _RecordedSteps | None = None
     _back: _GraphPerStep | None = None
     _content: tuple[ref[object], int, list[int]] | None = None
@@ -174,7 +212,8 @@ class Segment:
 
     def holds(self, owner: object, first: int) -> bool:
         """Whether the memory holds what `forward` of the same owner and first step left, not written to since."""
-        return self._content is not None and self.owner is owner and self._content[1:] == (first, self._versions())
+        of = self._content
+        return of is not None and of[0]() is owner and of[1] == first and of[2] == self._versions()
 
     def _versions(self) -> list[int]:
         return [buffer.version for buffer in self._recording.written] if self._recording is not None else []
@@ -211,6 +250,24 @@ class Segment:
             if stop - 1 in frames:
                 frames[stop - 1](self.states[stop % 2])
 
+    @cached_property
+    def gradients(self) -> tuple[list[array], list[array]]:
+        """Of the two states, in the order of `State.differentiable`.  Nobody else knows these states: they stay."""
+        first, second = ([a.grad for a in state.differentiable] for state in self.states)
+        return first, second
+
+    @cached_property
+    def turn(self) -> Graph:
+        """Takes the gradients of the first state, which the way back has left, to the last state, where it begins."""
+        first, last = self.gradients[0], self.gradients[self.count % 2]
+        with capture_only() as graph:
+            for to, source in zip(last, first, strict=True):
+                if to is not source:
+                    device = to.device
+                    add_native_node(partial(device.copy, to, source), partial(device.copy_row, to, source), source)
+            clear_all(self.gradients[1 - self.count % 2])
+        return graph
+
     @property
     def read(self) -> list[array]:
         """What the steps read, and do not write before."""
@@ -242,6 +299,6 @@ class Segment:
     def _step_back(self, recording: _RecordedSteps, step: int) -> Graph:
         if self._back is not None:
             graph = self._back.of_step[step]
-            graph.replay()
+            graph.rerun()
             return graph
         return recording.recorder.take_back(step)

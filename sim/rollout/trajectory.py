@@ -105,15 +105,19 @@ class Plan:
         given = [a for a in vars(self.control).values() if isinstance(a, array)] if self.control is not None else []
         return [*self.start.moving, self.start.clock, *self.start.forces, *given, *self.used]
 
-    def result(self) -> Trajectory:
+    def result(self, like: State | None = None) -> Trajectory:
+        """Room for the result.  like: a state of the same kind, if there is one."""
         model = self.solver.model
-        of_particles, of_bodies = (
-            empty((self.steps // self.frame_every, *q.shape), q.dtype, model.device, requires_grad=model.requires_grad)
-            for q in (model.particle_q, model.body_q)
-        )
+        of_particles, of_bodies = map(self._frames_of, (model.particle_q, model.body_q))
         eps = float(np.finfo(f"float{8 * model.dtype.size}").eps)
-        final, interval = blank_state(self.solver, self.start), self.dt * self.frame_every
-        return Trajectory(of_particles, of_bodies, final, AdjointGrowth(eps), interval=interval)
+        final = blank_state(self.solver, self.start) if like is None else like.sibling(self.start)
+        return Trajectory(of_particles, of_bodies, final, AdjointGrowth(eps), interval=self.dt * self.frame_every)
+
+    def _frames_of(self, q: array) -> array:
+        shape = (self.steps // self.frame_every, *q.shape)
+        if not q.size:
+            return q.reshape(shape)
+        return empty(shape, q.dtype, q.device, requires_grad=self.solver.model.requires_grad)
 
     def name(self, step: int) -> str:
         """What a step is called in messages; the first is 1."""

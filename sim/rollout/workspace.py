@@ -14,18 +14,20 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros_like
+from sim.core.runtime.devices.graph import Graph, any_stale, capture_only
 from sim.core.runtime.memory.buffer import Buffer
 from sim.core.runtime.tape.memory_report import Remembered
 from sim.model.collision.detection import ContactError, PairLists
 from sim.model.control import Contacts, Control
 from sim.model.state import State
-from sim.rollout.segments import Segment, StepGraphs
+from sim.rollout.segments import Segment, StepGraphs, clear_all
 from sim.rollout.trajectory import NonFiniteState, Plan, blank_state
 from sim.solvers.base import Solver
 from sim.solvers.fingerprint import Likeness, copy_containers, fingerprint
@@ -77,7 +79,15 @@ class Workspace:
     def take_forces(self, state: State) -> None:
         """The external forces of a state."""
         for mine, theirs in zip(self.forces, state.forces, strict=True):
-            mine.assign(theirs)
+            mine.device.copy(mine, theirs)
+            mine.buffer.version += 1
+
+    @cached_property
+    def clearing(self) -> Graph:
+        """Clears the gradients of what is not of a state."""
+        with capture_only() as graph:
+            clear_all([a.grad for a in (*self.forces, *self.solver.scratch) if a.grad is not None])
+        return graph
 
     @property
     def buffers(self) -> set[Buffer]:
@@ -89,8 +99,17 @@ class Workspace:
     @property
     def stale(self) -> bool:
         """Whether a kernel of the steps, a constraint say, reads another constant or function than when captured."""
-        graphs = [*self.steps.graphs, *(graph for segment in self.segments.values() for graph in segment.graphs)]
-        return any(graph.stale for graph in graphs)
+        graphs = self.steps.graphs
+        for segment in self.segments.values():
+            graphs += segment.graphs
+        return any_stale(graphs)
+
+    def given(self, segment: Segment) -> list[array]:
+        """What the steps of a segment read that is not its own, nor the workspace's."""
+        if segment.given is None:
+            own = {*self.buffers, *(a.buffer for state in segment.states for a in (*state.moving, state.clock))}
+            segment.given = [a for a in segment.read if a.buffer not in own]
+        return segment.given
 
     def segment(self, count: int) -> Segment:
         """The segment of so many steps.  At most `MOST_SEGMENTS` are kept: others, of rollouts long ago, are freed."""
@@ -109,6 +128,7 @@ class WorkspacePool:
 
     holds: keeps alive what its key is made of, since a key knows objects by their identity.
     latest: the attributes of the solver and the arrays that it was last looked up for, where those can be recognised.
+    like: a state of these steps, after whose form others can be made; None as long as there is none.
     """
 
     solver: Solver
@@ -117,18 +137,21 @@ class WorkspacePool:
     forced: bool
     holds: list[Any]
     latest: Likeness | None = None
+    like: State | None = None
     _idle: list[Workspace] = field(default_factory=list)
 
     def make(self) -> Workspace:
         """A new workspace."""
         model = self.solver.model
-        return Workspace(
+        made = Workspace(
             self.solver.bound(),
             self.control,
             self.dt,
             zeros_like(model.particle_qd, requires_grad=self.forced),
             zeros_like(model.body_qd, requires_grad=self.forced),
         )
+        self.like = made.steps.states[0]
+        return made
 
     @contextmanager
     def workspace(self) -> Iterator[Workspace]:
@@ -182,9 +205,13 @@ def pool_of(plan: Plan) -> WorkspacePool:
     solver, control, forced = plan.solver, plan.control, any(a.requires_grad for a in plan.start.forces)
     with _lock:
         known = _pools.setdefault(solver, {})
-        last = next(reversed(known.values()), None)
-    if last is not None and last.serves_again(plan, forced):
-        return last
+        there = list(known.items())
+    for key, pool in reversed(there):  # gradients and forward runs of one search take turns
+        if pool.serves_again(plan, forced):
+            if pool is not there[-1][1]:
+                with _lock:
+                    known[key] = known.pop(key, pool)
+            return pool
     fields = list(vars(control).items()) if control is not None else []
     used = plan.used
     key = (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import is_
+from operator import attrgetter, is_
 from typing import Any
 
 import numpy as np
@@ -44,8 +44,16 @@ def copy_containers(value: Any) -> Any:
     return value.copy() if type(value) in (set, np.ndarray) else value
 
 
-def _parts(container: Any) -> list[Any]:
-    return [*container, *container.values()] if type(container) is dict else [*container]
+def _parts(container: Any) -> Sequence[Any]:
+    return (*container, *container.values()) if type(container) is dict else (*container,)
+
+
+_REQUIRES = attrgetter("buffer.requires_grad")
+
+
+def _requiring(arrays: Iterable[array]) -> list[bool]:
+    """Which of these require a gradient."""
+    return [*map(_REQUIRES, arrays)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,19 +61,21 @@ class Likeness:
     """Attributes and arrays, kept to tell that they are what they were, object for object: a small part of the price
     of a `fingerprint`, which has to be asked where this says no.
 
-    inside: every container among the attributes, with what was in it.  gradients: which of the arrays required one.
+    inside: every container among the attributes, with what was in it.  arrays: those among the attributes.
+    carry, gradients: which of the arrays used, and of the others, required a gradient.
     """
 
     attributes: dict[str, Any]
-    inside: list[tuple[Any, list[Any]]]
+    inside: list[tuple[Any, Sequence[Any]]]
     arrays: list[array]
     gradients: list[bool]
     used: list[array]
+    carry: list[bool]
 
     @classmethod
     def of(cls, attributes: Mapping[str, Any], used: Sequence[array]) -> Likeness | None:
         """None where an attribute can change and stay the same object."""
-        inside, arrays, left = [], list(used), list(attributes.values())
+        inside, arrays, left = [], list[array](), list(attributes.values())
         while left:
             value = left.pop()
             if isinstance(value, array):
@@ -75,16 +85,21 @@ class Likeness:
             elif type(value) in (list, tuple, dict, set):
                 inside.append((value, _parts(value)))
                 left += inside[-1][1]
-        return cls(dict(attributes), inside, arrays, [a.buffer.requires_grad for a in arrays], list(used))
+        return cls(dict(attributes), inside, arrays, _requiring(arrays), list(used), _requiring(used))
 
     def holds(self, attributes: Mapping[str, Any], used: Sequence[array]) -> bool:
-        """Whether these are the same ones, with the same in them."""
-        return (
-            len(attributes) == len(self.attributes)
+        """Whether these are the same ones, with the same in them.  What differs most often comes first."""
+        if not (
+            _requiring(used) == self.carry
+            and len(attributes) == len(self.attributes)
             and len(used) == len(self.used)
             and [*attributes] == [*self.attributes]
             and all(map(is_, attributes.values(), self.attributes.values()))
             and all(map(is_, used, self.used))
-            and all(len(p := _parts(of)) == len(kept) and all(map(is_, p, kept)) for of, kept in self.inside)
-            and [a.buffer.requires_grad for a in self.arrays] == self.gradients
-        )
+            and _requiring(self.arrays) == self.gradients
+        ):
+            return False
+        for of, kept in self.inside:
+            if len(parts := _parts(of)) != len(kept) or not all(map(is_, parts, kept)):
+                return False
+        return True

@@ -15,7 +15,7 @@ from sim.core.lang.types import Homogeneous
 from sim.core.lang.types.structs import HostStruct
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.launch.kernel import Kernel
-from sim.core.runtime.launch.launch import launch
+from sim.core.runtime.launch.launch import Launch, launch
 from sim.model.derived.arrays import ArrayFactory, source_of
 from sim.model.derived.kernels import broadcast_rows, kernels
 
@@ -76,6 +76,10 @@ class Update:
         self._perform()
         self._seen = self._state()
 
+    def record(self) -> None:
+        """It is not due: the open tape takes note of it, as of one that runs now."""
+        self.run()
+
     def _perform(self) -> None:
         raise NotImplementedError
 
@@ -106,6 +110,7 @@ class Derivation(Update):
         picked = [a.value for a in inputs if isinstance(a, Picked) and isinstance(a.value, array)]
         super().__init__(outputs, [*values, *picked], derived)
         self.kernel, self.dim, self.inputs = kernel, dim, list(inputs)
+        self._launch: Launch | None = None  # recorded, as long as its kernel reads the same constants and functions
 
     @property
     def carries(self) -> bool:
@@ -124,8 +129,18 @@ class Derivation(Update):
             return (self,)
         return self.kernel, *map(_form, self.inputs), *map(id, self.outputs)
 
+    def record(self) -> None:
+        """See `Update`."""
+        if self._launch is None:
+            self.run()
+        else:
+            self._launch.record_again()
+
     def _perform(self) -> None:
-        launch(self.kernel, dim=self.dim, inputs=self.inputs, outputs=self.outputs)
+        if self._launch is None or self.kernel.outdated:
+            self._launch = launch(self.kernel, self.dim, self.inputs, self.outputs, record_cmd=True)
+        assert self._launch is not None, "asked to be recorded"
+        self._launch.launch()
 
 
 def _form(argument: Any) -> object:

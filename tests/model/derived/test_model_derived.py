@@ -339,17 +339,20 @@ def test_states_are_copied_differentiably():
 
 # ------------------------------------------------------------------------------------------ when
 class Counter:
-    """Counts the derivations that `refresh` runs."""
+    """Counts the derivations that `refresh` runs, or records on a tape; inside: of these, is one at work?"""
 
     def __init__(self, model, monkeypatch):
-        self.count = 0
+        self.count, self.inside = 0, False
         for derivation in model._derivations:
             monkeypatch.setattr(derivation, "run", self.counting(derivation.run))
+            monkeypatch.setattr(derivation, "record", self.counting(derivation.record))
 
     def counting(self, run):
         def counted():
-            self.count += 1
+            outer, self.inside = self.inside, True
+            self.count += not outer
             run()
+            self.inside = outer
 
         return counted
 

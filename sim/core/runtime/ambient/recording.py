@@ -40,8 +40,9 @@ class Recorder(Protocol[ArrayT, OperationT, CallT]):
     def broke_off(self, written: Iterable[ArrayT], writer: str) -> None:
         """Called instead where it raised after it had begun to write to these arrays."""
 
-    def launch(self, call: CallT) -> None:
-        """Records a launch, and runs it."""
+    def launch(self, call: CallT, done: bool = False) -> None:
+        """Records a launch, and runs it.  done: it has run on what its arrays hold, and what it wrote is there still:
+        where nothing is lost by that, it need not run again."""
 
     def adjoint_launch(self, call: CallT, gradients: Mapping[int, ArrayT]) -> None:
         """Called before a launch in adjoint form."""

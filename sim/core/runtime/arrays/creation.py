@@ -135,6 +135,16 @@ def empty_like(
     return _retaining(like(src, device, requires_grad, False, pinned), retain_grad)
 
 
+def sibling(src: array) -> array:
+    """`empty_like` of an array that is packed, which it takes as it is, in a third of the time.  One without elements
+    is its own sibling."""
+    if not src.size:
+        return src
+    buffer = src.buffer.device.allocate(src.nbytes)
+    buffer.requires_grad = src.buffer.requires_grad
+    return make_array(buffer, 0, src.shape, src.strides, src.dtype)
+
+
 def full_like(
     src: AnyArray,
     value: HostData,

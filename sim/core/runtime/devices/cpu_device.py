@@ -126,7 +126,10 @@ class CpuDevice(Device):
         np.copyto(self.numpy(dest), value)
 
     def clear(self, dest: Strided) -> None:
-        clear(self.numpy(dest))
+        if dest.is_contiguous:
+            ctypes.memset(dest.buffer.address + dest.offset, 0, dest.nbytes)
+        else:
+            clear(self.numpy(dest))
 
     def add(self, dest: Strided, src: Strided) -> None:
         add_into(self.numpy(dest), src.buffer.device.numpy(src))

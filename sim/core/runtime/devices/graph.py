@@ -21,7 +21,7 @@ from sim.core.runtime.ambient import observers, recording
 from sim.core.runtime.ambient.stacks import OpenStack
 from sim.core.runtime.devices.base_device import Device, DeviceNode, NodeForm
 from sim.core.runtime.devices.segments import DeviceSegment, NativeSegment
-from sim.core.runtime.memory.buffer import Buffer, ByteRange, Operand, Strided, before_write
+from sim.core.runtime.memory.buffer import Buffer, ByteRange, Operand, Strided, before_write, heard
 
 somewhere: list[None] = []
 opened = OpenStack["Graph | None"](somewhere)
@@ -152,7 +152,7 @@ class Graph:
 
         A replay runs the code that was captured all the same, as it passes the numbers that were captured.
         """
-        return any(captures.changed() for captures in self._captures.values())
+        return any_stale([self])
 
     @property
     def outdated(self) -> bool:
@@ -178,6 +178,12 @@ class Graph:
         if outer is not None:
             outer.call(self.replay)
 
+    def rerun(self) -> None:
+        """`replay` for whoever made this for himself: no tape, graph or forward mode is open, arrays have the gradients
+        that they had (`outdated`), and tapes that recorded meanwhile have nothing to do with what it overwrites."""
+        self._before_writes()
+        self._run()
+
     def _check(self) -> None:
         """Raises GradientError where a replay would not do what was captured."""
         if self.broken:
@@ -199,9 +205,8 @@ class Graph:
     def _before_writes(self) -> None:
         """What comes before the writes of a launch, for all of them at once: whoever needs the content saves it, the
         versions count up, and results of a backward become the user's."""
-        for view in self._written.values():
-            buffer = view.buffer
-            if buffer.watchers:
+        for buffer, view in self._written.items():
+            if heard(buffer):
                 before_write(view, "replay of a captured graph")
             buffer.version += 1
             if buffer.owners is not None:
@@ -219,6 +224,17 @@ class Graph:
             for undo in reversed(self._undo):
                 undo()
             raise
+
+
+def any_stale(graphs: Iterable[Graph]) -> bool:
+    """Whether any of them is `stale`; many have launched the same kernels."""
+    captures = dict[int, Captures]()
+    for graph in graphs:
+        captures |= graph._captures
+    for read in captures.values():
+        if read.changed():
+            return True
+    return False
 
 
 def joined(graphs: Iterable[Graph]) -> Graph:

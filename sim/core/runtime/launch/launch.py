@@ -209,6 +209,14 @@ class Launch:
         """Its extents, and how many threads that is."""
         return bounds_of(self._call.dims)
 
+    def record_again(self) -> None:
+        """For one who knows that it has run on what its arrays hold, and that what it wrote is there still: the open
+        tape records it as a launch that runs now.  Without a tape nothing is to be done."""
+        self._look_up()
+        recorder, call = recording.current(), self._call
+        if recorder is not None:
+            recorder.launch(Call(call.spec, call.dims, list(call.args), call.device), done=True)
+
     def launch(self, stream: Stream | None = None) -> None:
         """Run it, or record it if a tape is open.  stream: on which (None: the present one)."""
         if stream is not None:
@@ -216,9 +224,7 @@ class Launch:
                 self.launch()
             return
         try:
-            if self._looks:
-                self._look_at_fields()
-                self._look_up_again()
+            self._look_up()
             # The short way (half a microsecond), where nobody takes part: no tape, graph, forward mode or profile is
             # open, and no tape needs what is overwritten.
             if self._prepared is not None and not (
@@ -251,8 +257,11 @@ class Launch:
             hide_internals(problem)
             raise
 
-    def _look_up_again(self) -> None:
-        """Objects that the kernel knows by a number may have got other arrays."""
+    def _look_up(self) -> None:
+        """Structs, and objects that the kernel knows by a number, may have got other arrays."""
+        if not self._looks:
+            return
+        self._look_at_fields()
         call = self._call
         if not call.spec.hidden:
             return

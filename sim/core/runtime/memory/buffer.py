@@ -264,17 +264,24 @@ class View:
         return size_of(self.dtype) * math.prod(self.shape)
 
 
-def packed_view(device: AnyDevice, like: Strided) -> View:
+class PackedView(View):
+    """A view whose elements lie packed in order."""
+
+    is_contiguous = True
+
+
+def packed_view(device: AnyDevice, like: Strided) -> PackedView:
     """Fresh memory on a device for the elements of a view, packed."""
     return packed_at(device.allocate(like.nbytes), 0, like)
 
 
-def packed_at(buffer: Buffer, offset: int, like: Strided) -> View:
+def packed_at(buffer: Buffer, offset: int, like: Strided) -> PackedView:
     """Room in a buffer for the elements of a view, packed."""
-    return View(buffer, offset, like.shape, packed_strides(like.shape, size_of(like.dtype)), like.dtype)
+    strides = like.strides if like.is_contiguous else packed_strides(like.shape, size_of(like.dtype))
+    return PackedView(buffer, offset, like.shape, strides, like.dtype)
 
 
-class ByteRange(View):
+class ByteRange(PackedView):
     """Bytes `low` to `high` of a buffer, as a view."""
 
     def __init__(self, buffer: Buffer, low: int = 0, high: int | None = None) -> None:
@@ -301,6 +308,11 @@ def duplicate(buffer: Buffer, low: int = 0, high: int | None = None) -> Buffer:
 def refill(buffer: Buffer, content: Buffer) -> None:
     """Copies back what `duplicate` has copied from all of a buffer."""
     buffer.device.copy(ByteRange(buffer), ByteRange(content))
+
+
+def heard(buffer: Buffer) -> bool:
+    """Whether `before_write` may have somebody to call for this memory."""
+    return bool(buffer.watchers or _somewhere)
 
 
 def before_write(view: Strided, writer: str) -> None:

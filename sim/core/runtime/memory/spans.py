@@ -75,10 +75,11 @@ class Spans:
     @classmethod
     def of(cls, view: StridedLayout) -> Spans:
         """The bytes of the elements of a view: those between the elements of a strided one are not in it."""
+        if view.is_contiguous:
+            begin, nbytes = view.offset, view.nbytes
+            return cls(((begin, begin + nbytes),)) if nbytes else NOTHING
         if 0 in view.shape:
             return NOTHING
-        if view.is_contiguous:
-            return cls(((view.offset, view.offset + view.nbytes),))
         size, outer = size_of(view.dtype), list(zip(view.shape, view.strides, strict=True))
         while outer and outer[-1][1] == size:  # packed inner dimensions are one run
             size *= outer.pop()[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.memory.buffer import Buffer
@@ -11,9 +12,8 @@ from sim.core.runtime.memory.spans import NOTHING, Spans
 from sim.core.runtime.tape.records import TapeRecord
 
 
-@dataclass(eq=False, slots=True)
-class Footprint:
-    """Of one buffer: an array there, what is touched, and what of that is written."""
+class Footprint(NamedTuple):
+    """Of one buffer: an array there, what is touched, and what of that is written.  Never changed."""
 
     example: array
     touched: Spans = NOTHING
@@ -40,26 +40,28 @@ class Footprints:
                     self._known.add(id(a))
             for a in record.writes:
                 if id(a) not in self._written:
-                    self.of[a.buffer].written |= Spans.of(a)
+                    example, touched, written = self.of[a.buffer]
+                    self.of[a.buffer] = Footprint(example, touched, written | Spans.of(a))
                     self._written.add(id(a))
         self._count = len(records)
         return self.of
 
     def touch(self, a: array) -> None:
         """An array that the tape has to do with."""
-        found, spans = self.of.get(a.buffer), Spans.of(a)
+        buffer, spans = a.buffer, Spans.of(a)
+        found = self.of.get(buffer)
         if found is None:
-            self.of[a.buffer] = Footprint(a, spans)
-        else:
-            found.touched |= spans
+            self.of[buffer] = Footprint(a, spans)
+        elif found.touched.runs != spans.runs:
+            self.of[buffer] = Footprint(found.example, found.touched | spans, found.written)
 
     def joined(self, *others: Footprints) -> dict[Buffer, Footprint]:
         """All of them, as they are now: what is added later does not show."""
-        made = {buffer: Footprint(found.example, found.touched, found.written) for buffer, found in self.of.items()}
+        made = dict(self.of)
         for other in others:
             for buffer, found in other.of.items():
-                here = made.setdefault(buffer, Footprint(found.example))
-                here.touched |= found.touched
+                here = made.get(buffer, Footprint(found.example))
+                made[buffer] = Footprint(here.example, here.touched | found.touched, here.written)
         return made
 
     def forget(self) -> None:

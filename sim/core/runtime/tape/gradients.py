@@ -12,7 +12,7 @@ from sim.core.lang.errors import GradientError
 from sim.core.lang.types import ArrayType, HostStruct, Struct, Type, scalar_of, size_of
 from sim.core.runtime.ambient import observers
 from sim.core.runtime.arrays.array import array
-from sim.core.runtime.memory.buffer import Buffer, ByteRange, Strided, View
+from sim.core.runtime.memory.buffer import Buffer, ByteRange, PackedView, Strided, View
 from sim.core.runtime.memory.gradient_owners import CLEAR, OTHERS, ZEROED, GradientOwners, Owner
 from sim.core.runtime.memory.spans import NOTHING, Spans
 
@@ -197,7 +197,7 @@ class GradientPart:
 def views_of(gradient: Buffer, spans: Spans, kind: Type, size: int) -> Iterator[View]:
     """Runs of a gradient, as numbers of this kind and size."""
     for low, high in spans.runs:
-        yield View(gradient, low, ((high - low) // size,), (size,), kind)
+        yield PackedView(gradient, low, ((high - low) // size,), (size,), kind)
 
 
 def numbers_of(a: array) -> tuple[Type, int, int]:

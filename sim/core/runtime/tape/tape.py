@@ -24,14 +24,13 @@ from sim.core.lang.collector import uncollected
 from sim.core.lang.errors import GradientError, entry_point
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.ambient.recording import Bookmark
-from sim.core.runtime.ambient.stacks import anywhere
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.operations import Operation
 from sim.core.runtime.debug.nonfinite import NonFiniteError
 from sim.core.runtime.debug.races import refuse_races
 from sim.core.runtime.devices.graph import add_node, capturing
 from sim.core.runtime.launch.calls import Call, thread_count
-from sim.core.runtime.memory.buffer import Buffer, ByteRange, Strided, before_write, is_whole
+from sim.core.runtime.memory.buffer import Buffer, ByteRange, Strided, before_write, heard, is_whole
 from sim.core.runtime.memory.spans import Spans
 from sim.core.runtime.tape.arena import Arena
 from sim.core.runtime.tape.detached import Detached, Detachment
@@ -125,8 +124,8 @@ class Tape:
         for a in written:
             self._detached.replace(a, Detachment.half_written(a, writer))
 
-    def launch(self, call: Call) -> None:
-        """Record a launch and run it."""
+    def launch(self, call: Call, done: bool = False) -> None:
+        """Record a launch and run it.  done: see `Recorder`."""
         if not thread_count(call.dims):
             return
         spec, args = call.spec, call.args
@@ -144,7 +143,8 @@ class Tape:
         if self._detached.by_buffer or (made is not None and made.detached):
             self._detached.before_launch(call, active, made.detached if made is not None else frozenset())
         if made is None:  # it has nothing to do with gradients
-            call.run()
+            if not done:
+                call.run()
             return
         refuse_races(call, active, aliases, made)
         # 2. What its adjoint will load is live-in: noted before the launch runs and overwrites it.
@@ -156,7 +156,7 @@ class Tape:
         structures = structures_of(call, self._live_ins) if spec.peeks else ()
         # 3. It runs, and takes snapshots of what others have as live-ins.
         try:
-            record = run_recorded(call, pair, before, self._live_ins)
+            record = run_recorded(call, pair, before, self._live_ins, done and not aliases)
             record.structures = structures
             if shared:
                 self._foreign.look(args[k] for k in active if k in spec.writes)
@@ -513,12 +513,12 @@ def _before_gradients_change(memory: Mapping[Buffer, Footprint], writer: str) ->
     """Gradients are about to change: another tape may have read them as values."""
     for buffer in memory:
         gradient = buffer.gradient
-        if gradient is not None and (gradient.watchers or anywhere):
+        if gradient is not None and heard(gradient):
             before_write(ByteRange(gradient), writer)
 
 
 def _before_zero(gradient: Buffer, spans: Spans) -> None:
     """Part of a gradient is about to be cleared: another tape may have read it as values."""
-    if gradient.watchers or anywhere:
+    if heard(gradient):
         for low, high in spans.runs:
             before_write(ByteRange(gradient, low, high), "zero() of a tape")
