@@ -35,6 +35,10 @@ WINDOW = 4
 UNSTEADY = 0.3
 """How much q may change from sweep to sweep, over 1 - q."""
 
+SETTLED = 1e-5
+"""Changes of impulses up to this part of them are left to sweeps: how rounding goes on says nothing of where these
+lead."""
+
 SLOWEST = 0.9998
 """The largest q: what is 5,000 times as heavy as it seems."""
 
@@ -60,8 +64,9 @@ def make_noted(c: Constraint, slots: Slots, real: Scalar, form: Form, first: boo
 
 @memoize
 def make_trend(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel:
-    """Adds up <d_1, d_1>, <d_1, d_2>, <d_2, d_2> and <d_2, d_3> of what joints hold: `trend` of their movers."""
-    vec3, vec4, mat33 = vector(3, real), vector(4, real), matrix((3, 3), real)
+    """Adds up <d_1, d_1>, <d_1, d_2>, <d_2, d_2> and <d_2, d_3>, and the same of whole impulses, of what joints hold:
+    `trend` of their movers."""
+    vec3, vec5, mat33 = vector(3, real), vector(5, real), matrix((3, 3), real)
     particles, owners, kept = slots.particles, tuple(own[0] for own in slots.bodies), kept_of(c, slots, real)
 
     @func
@@ -71,10 +76,13 @@ def make_trend(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel:
             A = mat33(own, coupled[0], coupled[1], coupled[0], K[0, 0], K[0, 1], coupled[1], K[1, 0], K[1, 1])
             x = along_both(across(n), contacts.along[k])
             first, second = contacts.earlier[k], contacts.change[k]
-            third = vec3(contacts.late[k], x[0], x[1]) - contacts.given[k]
+            now = vec3(contacts.late[k], x[0], x[1])
+            third, whole = now - contacts.given[k], now + vec3(contacts.multiplier[k], real(0.0), real(0.0))
             contacts.earlier[k], contacts.change[k] = second, third
             eased = A @ second
-            sums = vec4(dot(first, A @ first), dot(first, eased), dot(second, eased), dot(third, eased))
+            sums = vec5(
+                dot(first, A @ first), dot(first, eased), dot(second, eased), dot(third, eased), dot(whole, A @ whole)
+            )
             for j in static(particles):
                 p = contacts.points[k, j]
                 if moving.mechanism[p] >= 0:
@@ -90,7 +98,7 @@ def make_trend(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel:
 @memoize
 def make_stretch(real: Scalar) -> Kernel:
     """q / (1 - q) of mechanisms tid() that an impact has hit, 0 of others."""
-    vec4 = vector(4, real)
+    vec5 = vector(5, real)
 
     @kernel
     def stretch(
@@ -99,17 +107,17 @@ def make_stretch(real: Scalar) -> Kernel:
         bodies: array[int],
         of_bodies: array[int],
         hit: array[int],
-        trend: array[vec4],
-        body_trend: array[vec4],
+        trend: array[vec5],
+        body_trend: array[vec5],
         stretch: array[real],
     ):
         m = tid()
-        sums, more = vec4(), real(0.0)
+        sums, more = vec5(), real(0.0)
         for i in range(particles[m], particles[m + 1]):
             sums += trend[of_particles[i]]
         for i in range(bodies[m], bodies[m + 1]):
             sums += body_trend[of_bodies[i]]
-        if hit[m] > 0 and sums[0] > 0.0 and sums[2] > 0.0:
+        if hit[m] > 0 and sums[0] > 0.0 and sums[2] > static(SETTLED * SETTLED) * sums[4]:
             before, q = sums[1] / sums[0], sums[3] / sums[2]
             if q > 0.0 and q < static(SLOWEST) and abs(q - before) < static(UNSTEADY) * (1.0 - q):
                 more = q / (1.0 - q)
