@@ -42,6 +42,8 @@ def contact_struct(c: Constraint, slots: Slots, real: Scalar) -> Struct:
     turned:          (3,) friction, over its bound, of what comes to a stop within a step, until then: see `turning`
     cut, rubbed:     where an impact parts a step, see `parted`: normal multipliers (2,) before and after it, and that
                      of friction (3,) before it; lasting: (3,) what lasts after it, so far
+    given, change,   where joints hold what is touched: the impulses (3,) after a sweep, and how it and the one before
+    earlier:         it have changed them, see `extrapolation`
     rows:            where they touch as a step ends, see `row_struct`
     """
     vec3 = vector(3, real)
@@ -66,8 +68,10 @@ def moving_struct(real: Scalar) -> Struct:
     what the step works on of them; v and body_qd, velocities before the step, or after it, v_before and
     body_qd_before those before it, v_last and body_qd_last those before the last step; gains and body_gains, what
     forces add to these (`HeldVelocities`, where joints hold what is touched); carried, lasting, parting, and those
-    of bodies: see `parted`; struck, strikes, gram and partner, of bodies: see `at_once`; added and body_added, what
-    impacts have added to their energy [J]: see `energy`; bodies: see `body_struct`, with their dx, turn, impulse and
+    of bodies: see `parted`; struck, strikes, gram and partner, of bodies: see `at_once`; mechanism and body_mechanism,
+    the numbers of what joints make of them, and of these reached, see `afterwards`, and stretch, see `extrapolation`;
+    since, body_since, trend and body_trend: see these; added and body_added, what impacts have added to their energy
+    [J]: see `energy`; bodies: see `body_struct`, with their dx, turn, impulse and
     momentum; inertia: their inverse inertias in the world as the step ends; and gravity (1,)."""
     vec3 = vector(3, real)
     kinds = {

@@ -7,8 +7,8 @@ of the step without contacts,
     x = x* + (1 - s) h (v - v*)
 
 of what is held by joints that an impact pushes, and of what it was hit by; but for those where a limit is reached in
-the same step, which has a time of its own.  Rows of joints are straight in that; what
-they turn in the meantime, of the order of (h v)^2, they take back as positions do, afterwards.
+the same step, which has a time of its own.  That goes straight on where joints lead along a circle, for less than a
+step: what it is off by, of the order of (h v)^2, joints take back in the next one.
 """
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
