@@ -283,7 +283,7 @@ class SolverXPBD(Solver, key="xpbd"):
                 disjoint = rows.disjoint and rows.count >= WIDE
                 self.friction.start(t.batch, rows, disjoint, s.dt)
         self.friction.push_at_once(s.dt)
-        before = self.iterations if self.held.batches else 0
+        before = self._foreseen if self.held.batches else 0
         for iteration in range(self.iterations):  # lines 5 to 13
             if self._split is None:
                 launches = [(batch, rows) for batch in self.batches for rows in self._swept[batch.set.name]]
@@ -313,13 +313,18 @@ class SolverXPBD(Solver, key="xpbd"):
         self._rebound(s)
         self.friction.end(s.before, s.after, s.particle, s.dt)
 
+    @property
+    def _foreseen(self) -> int:
+        """Sweeps over rigid constraints before contacts are looked at: what these leave is in how fast those close."""
+        return max(self.iterations, self.held.sweeps)
+
     def _hold_prediction(self, s: Substep) -> None:
         """Rigid constraints on what contacts may touch come first: impacts are those of what they hold."""
         if not self.held.batches:
             return
         launches = [(batch, rows) for batch in self.held.batches for rows in self._swept[batch.set.name]]
-        for iteration in range(self.iterations):
-            back = (self.iterations - iteration) % 2 == 1  # the last one ends where the next begins
+        for iteration in range(self._foreseen):
+            back = (self._foreseen - iteration) % 2 == 1  # the last one ends where the next begins
             for batch, rows in swept(launches, back):
                 self._project(batch, rows, iteration, s)
             for system in self._direct:
@@ -332,6 +337,8 @@ class SolverXPBD(Solver, key="xpbd"):
         launches = [(t.batch, rows) for t in touching for rows in self.friction.rows_of(t.batch)]
         self.friction.turn_to(s.after, s.dt)
         held.begin_velocities(s, [(t.batch, t.contacts.points, t.impacts.share) for t in touching])
+        if self.impacts is not None:
+            self.impacts.begin(s)
         sweeps = max(self.friction.velocity_sweeps(self.iterations), held.velocity_sweeps)
         for iteration in range(sweeps):
             back = iteration % 2 == 1 and not held.batches  # there each is to change as the one before

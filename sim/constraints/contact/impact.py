@@ -26,7 +26,7 @@ from sim.constraints.contact.hitting import hit_of, hits_of, there_of
 from sim.constraints.contact.impulses.spinning import predicted_of
 from sim.constraints.slots.linearization import motions_of, row_functions, rows_of, velocities_of
 from sim.constraints.slots.pattern import Slots
-from sim.core.lang.frontend.builtins import sqrt, static
+from sim.core.lang.frontend.builtins import max, min, sqrt, static
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.vector import dot, length
 from sim.core.lang.memoize import memoize
@@ -84,6 +84,13 @@ def time_of_impact(start, end, faster):
 
 
 @func
+def known_since(s):
+    """Of a time of impact that up to which this step's acceleration says something: half of the one before, of which the
+    mean velocity is known."""
+    return max(s, -0.5 + 0.0 * s)
+
+
+@func
 def approach_of(start, end, rate, dt):
     """Of the predicted step of C, see above: its acceleration a, the root s, and how fast it approaches zero there.
 
@@ -92,7 +99,7 @@ def approach_of(start, end, rate, dt):
     mean = (end - start) / dt
     a = (mean - rate) / dt
     s = time_of_impact(start, end, a * (dt * dt))
-    return a, s, -(mean + a * (s - 0.5) * dt)
+    return a, s, -(mean + a * (known_since(s) - 0.5) * dt)
 
 
 @func
@@ -103,7 +110,7 @@ def rebound_of(u, faster, gain, s, e):
     Where C is linear, u = v* and faster = a h: -e v_c + a (1/2 - s) h.  What turns has another gradient as it hits, see
     `hitting`; impulses act along that one, and do no work in all if e = 1 for the velocities u along it.
     """
-    return -e * u - (s - 0.5) * (e * faster + gain)
+    return -e * (u + (known_since(s) - 0.5) * faster) - (s - 0.5) * gain
 
 
 @func
@@ -211,7 +218,7 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
                     motion, v = predicted(motion, v_0, x_1, x_0, b_k, poses, begun, hits, time, moving, dt)
             u = product(G, motion) / dt
             left = (1.0 - s) * dt
-            target = left * e * approach + 0.5 * a * left * left
+            target = left * e * approach + 0.5 * a * min(left, dt) ** 2
             if hits > 0.0:  # where C is linear, its path is curved by forces alone
                 hitting = (0.5 - s) * (u - product(G, v)) - u
                 target += hits * (C + (1.0 + e) * hitting * left - target)
@@ -225,7 +232,7 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
                 if rebound > 0.0:
                     after = (share_of_impact * (1.0 - s)) * slip_rate(n, share, arms, gains)
                     if static(held):
-                        at_impact = [motion[i] / dt + (s - 0.5) * faster[i] for i in static(range(size))]
+                        at_impact = [motion[i] / dt + (known_since(s) - 0.5) * faster[i] for i in static(range(size))]
                         coming, loses = slip_rate(n, share, arms, at_impact), (1.0 - e) * max(approach, 0.0)
             before = (share_of_impact * s) * slip(n, share, arms, since, moved, turns)
         if e > 0.0 and gap_1 >= 0.0 and rests == 0.0:

@@ -12,14 +12,16 @@ from typing import Any
 
 import numpy as np
 
+from sim.constraints.contact.impulses.afterwards import make_closed
+from sim.constraints.contact.impulses.gains import make_gains
 from sim.constraints.contact.impulses.held import (
     HeldKernels,
     HeldLayout,
     held_row_struct,
-    make_gains,
     make_pushed,
     make_velocity_kernels,
 )
+from sim.constraints.contact.impulses.joints_at_impact import ImpactKernels, make_impact_kernels
 from sim.constraints.contact.impulses.limits import make_reached, make_relieved
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import value_type
@@ -43,6 +45,9 @@ COUPLED_VELOCITIES = 32
 ANSWERED = 4
 """Sweeps over joints that an impact pushes for one over velocities of contacts, besides two, so that contacts see all
 that these answer: along a chain of eight equal links an impact is .1 % off with them, .6 % with two, 13 % without."""
+
+CLOSED = 4
+"""Sweeps over joints that bring back what an impact has moved beside them."""
 
 LIMITED = 7
 """Sweeps over joints with limits for one over positions of contacts."""
@@ -131,14 +136,17 @@ def _movers(batch: ConstraintBatch) -> tuple[set[int], set[int]]:
 @dataclass(eq=False)
 class _Held:
     """A batch, with the mechanism of each of its constraints, and what a step keeps of it: dC/dt of its rows, their
-    impulses on velocities, and on `gains`, and the rows themselves, a struct of arrays."""
+    impulses on velocities, and on `gains`, their multipliers of the step without contacts, and the rows themselves, a
+    struct of arrays."""
 
     batch: ConstraintBatch
     kernels: HeldKernels
+    at_impact: ImpactKernels
     mechanism: array
     rate: array
     impulse: array
     gained: array
+    foreseen: array
     rows: Any
     begun: array
 
@@ -148,8 +156,9 @@ class HeldVelocities:
     """The rigid constraints of a model in the sweeps over velocities.
 
     of_movers: the mechanism of each particle and each body, -1 of none.  Of each mechanism, as velocities begin: hit,
-    has it an impact; reached, is there a limit that it has come to in this step.  begins: see `SolverXPBD.begins`; it
-    is asked at once: kept, it would keep its solver alive in what is remembered of that, for good.
+    has it an impact; reached, is there a limit that it has come to in this step; and since, see `afterwards`.  begins:
+    see `SolverXPBD.begins`; it is asked at once: kept, it would keep its solver alive in what is remembered of that,
+    for good.
     """
 
     model: Model
@@ -163,11 +172,23 @@ class HeldVelocities:
         self.of_movers, of_batches, count = mechanisms(model, self.batches)
         self._pushed, self.hit, self.reached = (zeros(count, int32, device) for _ in range(3))
         self._all = full(count, 1, int32, device)
+        self.since = zeros(count, vec3, device, grad)
         self._held = [
-            _Held(batch, self._kernels(batch, begins(batch)), of_batch, rate, impulse, gained, self._rows(batch), begun)
+            _Held(
+                batch,
+                make_velocity_kernels(batch.set.constraint, batch.set.slots, model.dtype),
+                make_impact_kernels(batch.set.constraint, batch.set.slots, model.dtype, begins(batch)),
+                of_batch,
+                rate,
+                impulse,
+                gained,
+                foreseen,
+                self._rows(batch),
+                begun,
+            )
             for batch, of_batch in zip(self.batches, of_batches, strict=True)
             for kind in [value_type(batch.set.constraint, model.dtype)]
-            for rate, impulse, gained in [[zeros(batch.set.count, kind, device, grad) for _ in range(3)]]
+            for rate, impulse, gained, foreseen in [[zeros(batch.set.count, kind, device, grad) for _ in range(4)]]
             for begun in [zeros(batch.set.count if batch.set.constraint.unilateral else 0, model.dtype, device, grad)]
         ]
         limits = [batch.set.count for batch in self.batches if batch.set.constraint.unilateral]
@@ -215,12 +236,12 @@ class HeldVelocities:
     @property
     def scratch(self) -> list[array]:
         """Arrays that every step writes before it reads them."""
-        own = [self._pushed, self.hit, self.reached, *self.predicted, self.gains, self.body_gains]
+        own = [self._pushed, self.hit, self.reached, self.since, *self.predicted, self.gains, self.body_gains]
         return own + [a for held in self._held for a in self._kept(held)]
 
     @staticmethod
     def _kept(held: _Held) -> list[array]:
-        return [held.begun, held.rate, held.impulse, held.gained, held.rows.vectors, held.rows.numbers]
+        return [held.begun, held.foreseen, held.rate, held.impulse, held.gained, held.rows.vectors, held.rows.numbers]
 
     @property
     def predicted(self) -> list[array]:
@@ -268,6 +289,7 @@ class HeldVelocities:
             data = [made.points, held.batch.placing, held.batch.parameters_in(s.after), made.compliance]
             moved = [model.particle_inv_mass, bodies.start, s.dt, s.particle, bodies.dx, bodies.turn]
             out = [held.gained, held.rows, held.begun]
+            copy(held.foreseen, held.batch.multiplier)
             launch(held.kernels.foresee, made.count, [*data, *moved, s.reference], out)
         self._relieve()
         for done in range(COUPLED // 2):  # what they are for is of the order of a step
@@ -276,11 +298,6 @@ class HeldVelocities:
                     given = [rows.begin, held.batch.set.points, held.mechanism, self._all, held.rows]
                     out = [self.gains, self.body_gains, held.gained]
                     launch(held.kernels.hold, rows.count, [*given, held.batch.multiplier, 0.0], out)
-
-    def _kernels(self, batch: ConstraintBatch, predicted: bool) -> HeldKernels:
-        """Impulses on positions, 1 - s of an impact at s, act along rows at the start of a step (`direction`), the rest
-        along those that it would end with: together along those at s."""
-        return make_velocity_kernels(batch.set.constraint, batch.set.slots, self.model.dtype, predicted)
 
     def _there_and_back(self, done: int) -> list[_Held]:
         return self._held[::-1] if done % 2 == 1 else self._held
@@ -308,21 +325,49 @@ class HeldVelocities:
                     given = [held.batch.multiplier, held.rows, held.begun, held.mechanism]
                     launch(make_reached(self.model.dtype), held.batch.set.count, given, [self.reached])
 
+    def realign(self, s: Substep) -> None:
+        """What joints gave to velocities while positions were swept, they give at the time of the impact, `since`."""
+        model, bodies = self.model, self.bodies
+        for held in self._held:
+            made, kernel = held.batch.set, held.at_impact.realign
+            given = [made.points, held.mechanism, held.batch.placing, held.batch.parameters_in(s.after)]
+            given += [model.particle_inv_mass, s.reference, bodies.start, s.dt, self.since]
+            given += [held.batch.multiplier, held.foreseen, s.particle, bodies.dx, bodies.turn]
+            given += [self._particle, self._dx, self._turn]
+            for rows in held.batch.colors:
+                launch(kernel, rows.count, [rows.begin, *given], [s.after.particle_qd, s.after.body_qd])
+
     def sweep(self, s: Substep, done: int) -> None:
         """One over the velocities of all of them there and back, after so many: they have more to tell each other than
         contacts do."""
+        if done in MEETINGS:
+            self._meet(s, done > 0)
+        self._hold(s, self._pushed, 2)
+        self._hold(s, self.hit, ANSWERED)
+
+    def _meet(self, s: Substep, again: bool) -> None:
+        """Finds their rows at the time of the impact."""
         model, bodies = self.model, self.bodies
-        velocities = [s.after.particle_qd, s.after.body_qd]
-        for held in self._held if done in MEETINGS else []:
+        for held in self._held:
             made = held.batch.set
             data = [made.points, held.mechanism, self._pushed, held.batch.placing, held.batch.parameters_in(s.after)]
             masses = [made.compliance, model.particle_inv_mass, s.reference, bodies.start, model.gravity, s.dt]
             at = [s.particle, bodies.dx, bodies.turn, self._particle, self._dx, self._turn, self._v, self._body_qd]
-            launch(held.kernels.meet, made.count, [*data, *masses, *at, held.rate, *velocities], [held.rows])
-        if done in MEETINGS:
-            self._relieve()
-        self._hold(s, self._pushed, 2)
-        self._hold(s, self.hit, ANSWERED)
+            velocities = [held.rate, s.after.particle_qd, s.after.body_qd]
+            launch(held.at_impact.meet, made.count, [*data, *masses, self.since, again, *at, *velocities], [held.rows])
+        self._relieve()
+
+    def close(self, s: Substep) -> None:
+        """Brings what an impact has moved to where joints hold it."""
+        model, bodies = self.model, self.bodies
+        joints = [held for held in self._held if not held.batch.set.constraint.unilateral]
+        for again in range(CLOSED):
+            for held in joints[::-1] if again % 2 == 1 else joints:
+                made, kernel = held.batch.set, make_closed(held.batch.set.constraint, held.batch.set.slots, model.dtype)
+                given = [made.points, held.mechanism, held.batch.placing, held.batch.parameters_in(s.after)]
+                for _, rows in swept([(held.batch, rows) for rows in held.batch.colors], again % 2 == 1):
+                    inputs = [rows.begin, *given, bodies.start, self.since, held.rows]
+                    launch(kernel, rows.count, inputs, [s.particle, bodies.dx, bodies.turn])
 
     def settle(self, s: Substep) -> None:
         """More of them, where impulses of contacts have been extrapolated."""

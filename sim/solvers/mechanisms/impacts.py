@@ -38,7 +38,7 @@ class ImpactsOnJoints:
         model, moving = self.friction.model, self.friction.moving
         real, device, grad = model.dtype, model.device, model.requires_grad
         n, bodies, count = model.particle_count, model.body_count, self.held.hit.size
-        self._since, self._body_since = (zeros(size, vector(2, real), device, grad) for size in (n, bodies))
+        self._since, self._body_since = (zeros(size, vector(3, real), device, grad) for size in (n, bodies))
         self._trend, self._body_trend = (zeros(size, vector(5, real), device, grad) for size in (n, bodies))
         self._stretch = zeros(count, real, device, grad)
         self._v, self._qd = zeros(n, vector(3, real), device, grad), zeros(bodies, vector(6, real), device, grad)
@@ -82,20 +82,27 @@ class ImpactsOnJoints:
             friction.by_color(t, make_extrapolated, s.dt)
         self.held.settle(s)
 
-    def place(self, s: Substep, finish: Callable[[Substep], None]) -> None:
-        """Moves what impacts lead to where velocities say; finish: takes places, and velocities, from displacements."""
-        friction, bodies, real = self.friction, self.held.bodies, self.friction.model.dtype
-        kernels, (particle, dx, turn, v, qd) = afterwards_kernels(real), self.held.predicted
+    def begin(self, s: Substep) -> None:
+        """Finds when mechanisms were hit: `since`, of them and of what they hold, and hit."""
+        kernels = afterwards_kernels(self.friction.model.dtype)
         self._since.zero_()
         self._body_since.zero_()
-        for t in friction.touching.values():
-            friction.by_color(t, make_since, s.dt)
-        launch(kernels.shared, self._stretch.size, self._members, [self._since, self._body_since])
-        given = [self._since, s.reference, particle, v, s.after.particle_qd, s.dt]
+        for t in self.friction.touching.values():
+            self.friction.by_color(t, make_since, s.dt)
+        since = [self._since, self._body_since, self.held.since]
+        launch(kernels.shared, self._stretch.size, self._members, since)
+        self.held.realign(s)
+
+    def place(self, s: Substep, finish: Callable[[Substep], None]) -> None:
+        """Moves what impacts lead to where velocities say; finish: takes places, and velocities, from displacements."""
+        bodies, after, kernels = self.held.bodies, s.after, afterwards_kernels(self.friction.model.dtype)
+        particle, dx, turn, v, qd = self.held.predicted
+        given = [self._since, s.reference, particle, v, after.particle_qd, s.dt]
         launch(kernels.particles, self._since.size, given, [s.particle])
-        given = [self._body_since, dx, turn, qd, s.after.body_qd, s.dt]
-        launch(kernels.bodies, self._body_since.size, given, [bodies.dx, bodies.turn])
-        velocities = (self._v, s.after.particle_qd), (self._qd, s.after.body_qd)
+        given = [bodies.start, self._body_since, dx, turn, qd, s.dt]
+        launch(kernels.bodies, self._body_since.size, given, [bodies.dx, bodies.turn, after.body_qd])
+        self.held.close(s)
+        velocities = (self._v, after.particle_qd), (self._qd, after.body_qd)
         for kept, own in velocities:
             copy(kept, own)
         finish(s)

@@ -8,7 +8,7 @@ of the step without contacts,
 
 of what is held by joints that an impact pushes, and of what it was hit by; but for those where a limit is reached in
 the same step, which has a time of its own.  That goes straight on where joints lead along a circle, for less than a
-step: what it is off by, of the order of (h v)^2, joints take back in the next one.
+step: what it is off by, of the order of (h v)^2, they take back at once (`make_closed`).
 """
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
@@ -18,32 +18,37 @@ from dataclasses import dataclass
 
 from sim.constraints.base import Constraint
 from sim.constraints.contact.forms import Form
+from sim.constraints.contact.impulses.held import HeldLayout, held_row_struct
 from sim.constraints.particles import particle_layout
+from sim.constraints.projection import parameter_struct, solve
+from sim.constraints.slots.bodies import body_struct, in_world, matrix_in_world, slot_struct
+from sim.constraints.slots.linearization import movers_of, rows_of
 from sim.constraints.slots.pattern import Slots
 from sim.constraints.slots.rotations import exponential, logarithm
+from sim.core.lang.embedding import fields_at
 from sim.core.lang.frontend.builtins import max, min, static, tid
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.quaternion import quat_inverse
 from sim.core.lang.library.vector import spatial_bottom, spatial_top
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, quaternion, vector
-from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.array import array, array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 
 
 @memoize
 def make_since(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel:
-    """Of what contacts hit that push what joints hold: how much of the step was left, and how much of an impact it
-    was, `since`."""
-    vec2, particles, owners = vector(2, real), slots.particles, tuple(own[0] for own in slots.bodies)
+    """Of what contacts hit that push what joints hold, `since`: how much of the step was left, how much of an impact it
+    was, and how much was left where its rows are, which are those at the end of the step of what slides."""
+    vec3, particles, owners = vector(3, real), slots.particles, tuple(own[0] for own in slots.bodies)
 
     @func
     def hits(contacts, k: int):
         return contacts.multiplier[k] > 0.0 and contacts.impacts.share[k] > 0.0
 
     @func
-    def later(before, left, share):
-        return vec2(max(before[0], left), max(before[1], share))
+    def later(before, left, share, since):
+        return vec3(max(before[0], left), max(before[1], share), max(before[2], since))
 
     @func
     def one(k, contacts, moving, dt):
@@ -60,21 +65,23 @@ def make_since(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel:
             if held and not reached:
                 share = contacts.impacts.share[k]
                 left = share * min(1.0 - contacts.impacts.time[k] / dt, real(1.0))
+                since = contacts.impacts.hits[k] * left
                 for j in static(particles):
                     p = contacts.points[k, j]
                     if moving.w[p] > 0.0:
-                        moving.since[p] = later(moving.since[p], left, share)
+                        moving.since[p] = later(moving.since[p], left, share, since)
                 for j in static(owners):
                     b = contacts.points[k, j]
                     if moving.bodies.inv_mass[b] > 0.0:
-                        moving.body_since[b] = later(moving.body_since[b], left, share)
+                        moving.body_since[b] = later(moving.body_since[b], left, share, since)
 
     return form.kernel("since", one, hits, c, slots, real)
 
 
 @dataclass(frozen=True)
 class AfterwardsKernels:
-    """shared: `since` of mechanism tid(), of all that it holds; particles, bodies: moves them."""
+    """shared: `since` of mechanism tid(), and of all that it holds; particles, bodies: moves them.  What turns keeps
+    its angular momentum as it is moved."""
 
     shared: Kernel
     particles: Kernel
@@ -84,14 +91,15 @@ class AfterwardsKernels:
 @memoize
 def afterwards_kernels(real: Scalar) -> AfterwardsKernels:
     """See `AfterwardsKernels`."""
-    vec2, vec3, spatial, quat = vector(2, real), vector(3, real), vector(6, real), quaternion(real)
+    vec3, spatial, quat = vector(3, real), vector(6, real), quaternion(real)
+    Bodies = body_struct(real)
     layout = particle_layout(real)
 
     @func
     def most(first, last, of, since, found):
         for i in range(first, last):
             one = since[of[i]]
-            found = vec2(max(found[0], one[0]), max(found[1], one[1]))
+            found = vec3(max(found[0], one[0]), max(found[1], one[1]), max(found[2], one[2]))
         return found
 
     @kernel
@@ -100,12 +108,14 @@ def afterwards_kernels(real: Scalar) -> AfterwardsKernels:
         of_particles: array[int],
         bodies: array[int],
         of_bodies: array[int],
-        since: array[vec2],
-        body_since: array[vec2],
+        since: array[vec3],
+        body_since: array[vec3],
+        of_mechanism: array[vec3],
     ):
         m = tid()
-        found = most(particles[m], particles[m + 1], of_particles, since, vec2())
+        found = most(particles[m], particles[m + 1], of_particles, since, vec3())
         found = most(bodies[m], bodies[m + 1], of_bodies, body_since, found)
+        of_mechanism[m] = found
         if found[1] > 0.0:
             for i in range(particles[m], particles[m + 1]):
                 since[of_particles[i]] = found
@@ -114,7 +124,7 @@ def afterwards_kernels(real: Scalar) -> AfterwardsKernels:
 
     @kernel
     def place_particles(
-        since: array[vec2],
+        since: array[vec3],
         x_ref: array[vec3],
         predicted: array[layout.type(real)],
         v_predicted: array[vec3],
@@ -130,22 +140,78 @@ def afterwards_kernels(real: Scalar) -> AfterwardsKernels:
 
     @kernel
     def place_bodies(
-        since: array[vec2],
+        bodies: Bodies,
+        since: array[vec3],
         dx_predicted: array[vec3],
         turn_predicted: array[quat],
         qd_predicted: array[spatial],
-        qd: array[spatial],
         dt: real,
         dx: array[vec3],
         turn: array[quat],
+        qd: array[spatial],
     ):
         i = tid()
         left, share = since[i][0], since[i][1]
         if share > 0.0:
-            change = (left * dt) * (qd[i] - qd_predicted[i])
-            dx[i] = dx[i] + share * (dx_predicted[i] - dx[i]) + spatial_top(change)
-            back = exponential(share * logarithm(turn_predicted[i] * quat_inverse(turn[i])))
-            turn[i] = exponential(spatial_bottom(change)) * (back * turn[i])
+            q, inverse = bodies.q[i], bodies.inv_inertia[i]
+            v, omega, rest = spatial_top(qd[i]), spatial_bottom(qd[i]), left * dt
+            momentum = solve(matrix_in_world(turn[i] * q, inverse), omega)
+            hit = exponential((1.0 - left) * logarithm(turn_predicted[i]))
+            halfway = exponential(0.5 * rest * in_world(hit * q, inverse, momentum)) * hit
+            after = exponential(rest * in_world(halfway * q, inverse, momentum)) * hit
+            dx[i] = dx[i] + share * (dx_predicted[i] - dx[i]) + rest * (v - spatial_top(qd_predicted[i]))
+            turn[i] = exponential(share * logarithm(after * quat_inverse(turn[i]))) * turn[i]
+            omega = in_world(turn[i] * q, inverse, momentum)
+            qd[i] = spatial(v[0], v[1], v[2], omega[0], omega[1], omega[2])
 
     shared.race_free = True  # a mover is held by one mechanism
     return AfterwardsKernels(shared, place_particles, place_bodies)
+
+
+@memoize
+def make_closed(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
+    """Moves what rigid rows hold back onto them, in mechanisms that were hit: what went straight on is beside its
+    circle by (h v)^2, which the next step would take for a velocity."""
+    Data, SlotData, Bodies, Rows = (
+        parameter_struct(c, real),
+        slot_struct(c, slots, real),
+        body_struct(real),
+        held_row_struct(real),
+    )
+    vec3, quat, layout = vector(3, real), quaternion(real), particle_layout(real)
+    own, rows_at, movers = HeldLayout(c, slots), rows_of(c, slots, real), movers_of(slots)
+    active, q, n_particles, n_bodies = own.active, own.movers, len(slots.particles), len(slots.bodies)
+    m = len(active)
+
+    @kernel(name=f"close_{c.name}_{slots.kinds}")
+    def close(
+        start: int,
+        points: array2d[int],
+        mechanism: array[int],
+        placing: SlotData,
+        data: Data,
+        bodies: Bodies,
+        since: array[vec3],
+        rows: Rows,
+        particle: array[layout.type(real)],
+        dx: array[vec3],
+        turn: array[quat],
+    ):
+        k = start + tid()
+        if since[mechanism[k]][1] > 0.0:
+            p_k, b_k, of_p, _, _, turns, poses = movers(k, points, bodies, particle, dx, turn)
+            x = [layout.position(of_p[p]) for p in static(range(n_particles))]
+            C, _ = rows_at(x, poses, fields_at(placing, k), fields_at(data, k))
+            lam = [real(0.0) for _ in static(range(m))]
+            for j in static(range(m)):
+                if rows.numbers[k, m * m + m + j] == 0.0:  # it has no compliance
+                    lam = [lam[i] - rows.numbers[k, i * m + j] * C[active[j]] for i in static(range(m))]
+            way = [sum([lam[r] * rows.vectors[k, (m + r) * q + i] for r in static(range(m))]) for i in static(range(q))]
+            for p in static(range(n_particles)):
+                particle[p_k[p]] += layout.moved_by(way[p])
+            for g in static(range(n_bodies)):
+                dx[b_k[g]] += way[n_particles + 2 * g]
+                turn[b_k[g]] = exponential(way[n_particles + 2 * g + 1]) * turns[g]
+
+    close.race_free = True  # the constraints of a launch share what is held only, which does not move
+    return close

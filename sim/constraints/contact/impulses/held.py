@@ -15,64 +15,19 @@ lets go of alpha / h^2 of a unit impulse, as in a step: what is soft is rigid to
 from dataclasses import dataclass
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.impact import LATEST, resting_speed
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct, solve, value_type
-from sim.constraints.slots.bodies import body_struct, in_world, slot_struct
+from sim.constraints.slots.bodies import body_struct, slot_struct
 from sim.constraints.slots.linearization import masses_of, movers_of, row_functions, rows_of, velocities_of
 from sim.constraints.slots.pattern import Slots
-from sim.constraints.slots.rotations import exponential, logarithm
+from sim.constraints.slots.rotations import logarithm
 from sim.core.lang.embedding import fields_at
-from sim.core.lang.frontend.builtins import sqrt, static, tid
-from sim.core.lang.frontend.function import func
-from sim.core.lang.library.quaternion import quat_inverse
-from sim.core.lang.library.vector import dot
+from sim.core.lang.frontend.builtins import static, tid
+from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, Struct, array_type, matrix, quaternion, vector
 from sim.core.runtime.arrays.array import array, array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
-
-SMALL = 1e-3
-"""Changes of velocities up to this part of them may be those of sweeps and of rounding."""
-
-
-@memoize
-def make_gains(real: Scalar) -> tuple[Kernel, Kernel]:
-    """Velocities of particles, and of bodies, in the step so far, and what forces have added to them."""
-    vec3, spatial, quat, Bodies = vector(3, real), vector(6, real), quaternion(real), body_struct(real)
-    layout = particle_layout(real)
-
-    @kernel
-    def gains(
-        particle: array[layout.type(real)],
-        x_ref: array[vec3],
-        v: array[vec3],
-        dt: real,
-        found: array[vec3],
-        gained: array[vec3],
-    ):
-        i = tid()
-        now = layout.displacement(particle[i], x_ref[i]) / dt
-        found[i], gained[i] = now, now - v[i]
-
-    @kernel
-    def body_gains(
-        bodies: Bodies,
-        momentum: array[vec3],
-        body_qd: array[spatial],
-        dt: real,
-        dx: array[vec3],
-        turn: array[quat],
-        turning: array[vec3],
-        found: array[spatial],
-        gained: array[spatial],
-    ):
-        i = tid()
-        v, omega = dx[i] / dt, spin_of(i, turn[i], bodies, momentum, turning, dt)
-        now = spatial(v[0], v[1], v[2], omega[0], omega[1], omega[2])
-        found[i], gained[i] = now, now - body_qd[i]
-
-    return gains, body_gains
 
 
 @memoize
@@ -107,15 +62,6 @@ def make_pushed(slots: Slots, real: Scalar) -> Kernel:
 
     push.race_free = True  # all of them write the same
     return push
-
-
-@func
-def spin_of(b, turn, bodies, momentum, impulse, dt):
-    """The angular velocity of a body in the step so far, as it ends the step with."""
-    omega = logarithm(turn) / dt
-    if bodies.inv_mass[b] > 0.0:
-        omega = in_world(turn * bodies.q[b], bodies.inv_inertia[b], momentum[b] + impulse[b] / dt)
-    return omega
 
 
 @memoize
@@ -153,47 +99,14 @@ class HeldLayout:
         return 2 * m * self.movers, m * m + 2 * m
 
 
-@dataclass(frozen=True)
-class HeldKernels:
-    """Of constraints:
-
-    foresee: their rows where a step would end without contacts, with which `gains` are kept from them, and C of
-             limits as it began
-    rates:   dC/dt of these rows as the step ends, before impulses
-    meet:    their rows at the time s of the impacts that have changed velocities so far
-    hold:    from `start` on, one sweep over velocities, or `gains`, that gives rows the rates that they had, by
-             impulses, [N s] or [N m s], of each so far
-    """
-
-    foresee: Kernel
-    rates: Kernel
-    meet: Kernel
-    hold: Kernel
-
-
 @memoize
-def make_velocity_kernels(c: Constraint, slots: Slots, real: Scalar, predicted: bool) -> HeldKernels:
-    """predicted: impulses act along the rows that the step would have ended with, without contacts, or else along
-    those that it has ended with.
-
-    Where velocities have changed by Dv, and what moves by (1 - s) h Dv, s is known.  The rows at s have no rate then.
-    """
-    vec3, spatial, quat = vector(3, real), vector(6, real), quaternion(real)
-    Data, SlotData, Bodies, value, Rows = (
-        parameter_struct(c, real),
-        slot_struct(c, slots, real),
-        body_struct(real),
-        value_type(c, real),
-        held_row_struct(real),
-    )
-    layout, own = particle_layout(real), HeldLayout(c, slots)
-    particle_type, position, displacement = layout.type(real), layout.position, layout.displacement
-    active, q, n_particles, n_bodies = own.active, own.movers, len(slots.particles), len(slots.bodies)
-    m, single, one_sided = len(active), c.rows == 1, c.unilateral  # what is one-sided has one row
+def held_rows_of(c: Constraint, slots: Slots, real: Scalar) -> tuple[Function, Function]:
+    """Functions in a kernel: `rows_there(k, x, poses, placing, data)`, C of the first row, and the gradients of those
+    that hold something; and `store(k, rows, G, D, masses, inertias, compliance, wanted, dt)`, which writes the rows G
+    along D, with the rates that are wanted."""
+    own, rows_at, (_, response, product) = HeldLayout(c, slots), rows_of(c, slots, real), row_functions(slots)
+    active, q, m, single = own.active, own.movers, len(own.active), c.rows == 1
     square, column = matrix((m, m), real), vector(m, real)
-    rows_at, movers, masses_at = rows_of(c, slots, real), movers_of(slots), masses_of(slots)
-    velocities, (_, response, product) = velocities_of(slots), row_functions(slots)
-    owners = tuple(bodies[0] for bodies in slots.bodies)
 
     @func
     def rows_there(k, x, poses, placing, data):
@@ -202,7 +115,6 @@ def make_velocity_kernels(c: Constraint, slots: Slots, real: Scalar, predicted: 
 
     @func
     def store(k, rows, G, D, masses, inertias, compliance, wanted, dt):
-        """The rows G along D, with the rates that are wanted."""
         M = [response(D[i], masses, inertias) for i in static(range(m))]
         A = square()
         for i in static(range(m)):
@@ -230,12 +142,58 @@ def make_velocity_kernels(c: Constraint, slots: Slots, real: Scalar, predicted: 
             for i in static(range(m)):
                 rows.numbers[k, i * m + j] = inverse[i]
 
+    return rows_there, store
+
+
+@memoize
+def come_of(slots: Slots, real: Scalar) -> Function:
+    """`come(p_k, of_p, x_ref, moved, turns)` in a kernel: how far movers have come in the step."""
+    n_particles, n_bodies, displacement = len(slots.particles), len(slots.bodies), particle_layout(real).displacement
+
     @func
-    def come_of(p_k, of_p, x_ref, moved, turns):
-        """How far movers have come in the step."""
+    def come(p_k, of_p, x_ref, moved, turns):
         return [displacement(of_p[p], x_ref[p_k[p]]) for p in static(range(n_particles))] + [
             moved[i // 2] if i % 2 == 0 else logarithm(turns[i // 2]) for i in static(range(2 * n_bodies))
         ]
+
+    return come
+
+
+@dataclass(frozen=True)
+class HeldKernels:
+    """Of constraints:
+
+    foresee: their rows where a step would end without contacts, with which `gains` are kept from them, and C of
+             limits as it began
+    rates:   dC/dt of these rows as the step ends, before impulses
+    hold:    from `start` on, one sweep over velocities, or `gains`, that gives rows the rates that they had, by
+             impulses, [N s] or [N m s], of each so far
+    """
+
+    foresee: Kernel
+    rates: Kernel
+    hold: Kernel
+
+
+@memoize
+def make_velocity_kernels(c: Constraint, slots: Slots, real: Scalar) -> HeldKernels:
+    """See `HeldKernels`."""
+    vec3, spatial, quat = vector(3, real), vector(6, real), quaternion(real)
+    Data, SlotData, Bodies, value, Rows = (
+        parameter_struct(c, real),
+        slot_struct(c, slots, real),
+        body_struct(real),
+        value_type(c, real),
+        held_row_struct(real),
+    )
+    layout, own = particle_layout(real), HeldLayout(c, slots)
+    particle_type, position = layout.type(real), layout.position
+    active, q, n_particles, n_bodies = own.active, own.movers, len(slots.particles), len(slots.bodies)
+    m, single, one_sided = len(active), c.rows == 1, c.unilateral  # what is one-sided has one row
+    column, come = vector(m, real), come_of(slots, real)
+    (rows_there, store), movers, masses_at = held_rows_of(c, slots, real), movers_of(slots), masses_of(slots)
+    velocities, (_, _, product) = velocities_of(slots), row_functions(slots)
+    owners = tuple(bodies[0] for bodies in slots.bodies)
 
     @kernel(name=f"foresee_{c.name}_{slots.kinds}")
     def foresee(
@@ -258,7 +216,7 @@ def make_velocity_kernels(c: Constraint, slots: Slots, real: Scalar, predicted: 
         p_k, b_k, of_p, _, moved, turns, poses = movers(k, points, bodies, particle, dx, turn)
         C, G = rows_there(k, [position(of_p[p]) for p in static(range(n_particles))], poses, placing, data)
         if static(one_sided):
-            begun[k] = C - product(G[0], come_of(p_k, of_p, x_ref, moved, turns))
+            begun[k] = C - product(G[0], come(p_k, of_p, x_ref, moved, turns))
         masses, inertias = masses_at(p_k, b_k, poses, w, bodies)
         store(k, rows, G, G, masses, inertias, compliance[k], value(), dt)
         gained[k] = value()
@@ -285,105 +243,6 @@ def make_velocity_kernels(c: Constraint, slots: Slots, real: Scalar, predicted: 
             for i in static(range(m)):
                 found[active[i]] = rates[i]
         rate[k], impulse[k] = found, value()
-
-    @func
-    def weighed(mass, way, change):
-        """Of one mover: way and change along each other, and the square of the change, times its mass."""
-        along, square = 0.0 * mass, 0.0 * mass
-        if mass > 0.0:
-            along, square = dot(way, change) / mass, dot(change, change) / mass
-        return along, square
-
-    @func
-    def since_impact(ways, changes, come, masses, inertias, gravity, dt):
-        """(1 - s), and how much of an impact there was, 0 ... 1: what changes velocities by less than gravity does, or
-        by a thousandth, is none."""
-        along, square, light, moving = 0.0 * dt, 0.0 * dt, 0.0 * dt, 0.0 * dt
-        for i in static(range(n_particles + n_bodies)):
-            light += masses[i]
-        for i in static(range(q)):
-            mass = masses[i] if i < n_particles else masses[n_particles + (i - n_particles) // 2]
-            if i >= n_particles and (i - n_particles) % 2 == 1:
-                inertia = inertias[(i - n_particles) // 2]
-                mass = (inertia[0, 0] + inertia[1, 1] + inertia[2, 2]) / 3.0
-            one, two = weighed(mass, ways[i], changes[i])
-            _, three = weighed(mass, ways[i], come[i])
-            along, square, moving = along + one, square + two, moving + three
-        resting, left, share = resting_speed(gravity, dt), 0.0 * dt, 0.0 * dt
-        if moving > 0.0:
-            resting += SMALL * sqrt(moving * light) / dt
-        if square * light > resting * resting:
-            speed = sqrt(square * light)
-            left = min(max(along / (square * dt), 0.0 * dt), 1.0 + LATEST)
-            share = 1.0 + 0.0 * dt
-            if speed < 2.0 * resting:
-                share = (speed - resting) / resting
-        return left, share
-
-    @kernel(name=f"meet_{c.name}_{slots.kinds}")
-    def meet(
-        points: array2d[int],
-        mechanism: array[int],
-        pushed: array[int],
-        placing: SlotData,
-        data: Data,
-        compliance: array[value],
-        w: array[real],
-        x_ref: array[vec3],
-        bodies: Bodies,
-        gravity: array[vec3],
-        dt: real,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[quat],
-        particle_p: array[particle_type],
-        dx_p: array[vec3],
-        turn_p: array[quat],
-        v_p: array[vec3],
-        body_qd_p: array[spatial],
-        rate: array[value],
-        v: array[vec3],
-        body_qd: array[spatial],
-        rows: Rows,
-    ):
-        k = tid()
-        if pushed[mechanism[k]] > 0:
-            p_k, b_k, of_p, begun, moved, turns, poses = movers(k, points, bodies, particle, dx, turn)
-            _, _, then_p, _, moved_p, turns_p, poses_p = movers(k, points, bodies, particle_p, dx_p, turn_p)
-            x = [position(of_p[p]) for p in static(range(n_particles))]
-            x_p = [position(then_p[p]) for p in static(range(n_particles))]
-            masses, inertias = masses_at(p_k, b_k, poses, w, bodies)
-            velocity = velocities(p_k, b_k, v, body_qd)
-            come = come_of(p_k, then_p, x_ref, moved_p, turns_p)
-            ways = [x[p] - x_p[p] for p in static(range(n_particles))] + [
-                moved[i // 2] - moved_p[i // 2]
-                if i % 2 == 0
-                else logarithm(turns[i // 2] * quat_inverse(turns_p[i // 2]))
-                for i in static(range(2 * n_bodies))
-            ]
-            before = velocities(p_k, b_k, v_p, body_qd_p)
-            changes = [velocity[i] - before[i] for i in static(range(q))]
-            left, share = since_impact(ways, changes, come, masses, inertias, gravity[0], dt)
-            back = share * left
-            _, G = rows_there(
-                k,
-                [x_p[p] - back * come[p] for p in static(range(n_particles))],
-                [
-                    (
-                        poses_p[g][0] - back * moved_p[g],
-                        exponential((1.0 - back) * come[n_particles + 2 * g + 1]) * begun[g][1],
-                    )
-                    for g in static(range(n_bodies))
-                ],
-                placing,
-                data,
-            )
-            _, D = rows_there(k, x_p if predicted else x, poses_p if predicted else poses, placing, data)
-            wanted = (1.0 - share) * rate[k]
-            if static(one_sided):  # what has come to a rigid stop is at rest there
-                if compliance[k] == 0.0:
-                    wanted = real(0.0)
-            store(k, rows, G, D, masses, inertias, compliance[k], wanted, dt)
 
     @func
     def pushes(multiplier):
@@ -432,6 +291,6 @@ def make_velocity_kernels(c: Constraint, slots: Slots, real: Scalar, predicted: 
                     p[active[i]] += dp[i]
             impulse[k] = p
 
-    for made in (foresee, rates, meet, hold):
+    for made in (foresee, rates, hold):
         made.race_free = True  # the constraints of a launch share what is held only, which does not move
-    return HeldKernels(foresee, rates, meet, hold)
+    return HeldKernels(foresee, rates, hold)
