@@ -10,7 +10,7 @@ from sim.core.backends.llvm.lane_memory import Sums
 from sim.core.backends.llvm.lane_order import in_order, named
 from sim.core.backends.llvm.lane_values import InRows, LaneVector
 from sim.core.backends.llvm.lanes import LaneEmitter
-from sim.core.backends.llvm.pipelining import BETWEEN, Stages, chain_of, in_stages, is_number
+from sim.core.backends.llvm.pipelining import BETWEEN, Stages, chain_of, in_stages, is_number, only_stores_rows
 from sim.core.backends.llvm.toolchain import gains_by_order
 from sim.core.backends.llvm.writer import llvm_type
 from sim.core.lang.analysis.thread_locality import suits_lanes
@@ -128,7 +128,7 @@ def lanes_of(func: Func, names: dict[Value, str], strides: dict[tuple[Value, int
     memset = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
     chain = chain_of(func)
     stages = None if chain is None else in_stages(func, chain)
-    if chain is not None and stages is None and gains_by_order() and all(o.name == "store" for o in chain if o.row.writes):
+    if chain is not None and stages is None and gains_by_order() and only_stores_rows(chain):
         ordered = OrderedLanes(func, names, strides)
         return LaneBody(ordered.emit_in_order(chain), None, False, {**ordered.declared, "memset": memset})
     if stages is not None:

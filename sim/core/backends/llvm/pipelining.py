@@ -66,6 +66,12 @@ def in_stages(func: Func, chain: list[Op]) -> Stages | None:
     return _Cut(func, chain).best() if gains_by_stages() else None
 
 
+def only_stores_rows(chain: list[Op]) -> bool:
+    """Does a chain end in stores of numbers that fit rows of 16 bytes, and adds to nothing but what it has loaded?"""
+    writes = [op for op in chain if op.row.writes]
+    return all(op.name == "store" and all(v.type.size == 4 for v in split_memory(op)[3]) for op in writes)  # type: ignore[attr-defined]
+
+
 def is_long(op: Op) -> bool:
     return op.name in ("div", "sqrt")
 
