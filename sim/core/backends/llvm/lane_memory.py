@@ -40,6 +40,7 @@ class LaneMemory(LaneWriter):
         self.beside = injective_axes(func).keys() | uniform_values(func)
         """Indices by which lanes find the same element, or elements at equal distances."""
         self.made_by = {result: op for op in walk(func.body) for result in op.results}
+        self.turn = {op: k for k, op in enumerate(walk(func.body))}
 
     # -- places
     def wide_index(self, name: str) -> str:
@@ -389,7 +390,13 @@ class LaneMemory(LaneWriter):
         made = self.made_by.get(value)
         if made is None or made.name != "load" or made.operands != op.operands[: len(made.operands)]:
             return False
+        if any(self.turn[made] < k < self.turn[op] for k in self.written_at(made.operands)):
+            return False
         return made.leaves[made.results.index(value)] == leaf
+
+    def written_at(self, place: Sequence[Value]) -> list[int]:
+        """When operations write at such a place: array, then indices."""
+        return [k for o, k in self.turn.items() if o.row.writes and o.operands[: len(place)] == place]
 
     def signed(self, values: Sequence[Value]) -> tuple[str, list[str]]:
         """How to add numbers, and their vectors: negated ones are subtracted, since their rows may be at hand."""

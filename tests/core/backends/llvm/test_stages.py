@@ -1,5 +1,5 @@
-"""Kernels in two stages, or in one in order, rows that are added before they are transposed, rows of three numbers in quarters: the bits
-of single threads, for every number of threads and every way to share them."""
+"""Kernels in two stages, or in one in order, rows that are added before they are transposed, rows of three numbers in
+quarters: the bits of single threads, for every number of threads and every way to share them."""
 
 import numpy as np
 import pytest
@@ -162,7 +162,7 @@ def test_rows_are_added_to_what_registers_hold(kind):
 
 
 @sim.kernel
-def twice(points: sim.array2d[int], w: sim.array[float], x: sim.array[sim.vec3], seen: sim.array[sim.vec3]):
+def twice(points: sim.array2d[sim.uint32], w: sim.array[float], x: sim.array[sim.vec3], seen: sim.array[sim.vec3]):
     """What is written to is read again, and what was read before is added to it again."""
     k = sim.tid()
     a, b = points[k, 0], points[k, 1]
@@ -183,7 +183,7 @@ twice.exclusive = frozenset(("x",))
 def test_what_is_written_is_read_again(kind, n):
     rng = np.random.default_rng(SEED)
     arrays = [
-        (rng.permutation(2 * n)[: 2 * n].reshape(n, 2).astype(np.int32), int),
+        (rng.permutation(2 * n)[: 2 * n].reshape(n, 2).astype(np.uint32), sim.uint32),
         (rng.uniform(0.5, 1.5, n).astype(np.float32), float),
         (rng.normal(size=(2 * n, 3)).astype(np.float32), sim.vec3),
         (np.zeros((n, 3), np.float32), sim.vec3),
