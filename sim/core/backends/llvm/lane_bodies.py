@@ -1,4 +1,4 @@
-"""The bodies of a kernel for eight threads: as they stand, for fewer of them, or in two stages."""
+"""The bodies of a kernel for eight threads: as they stand, for fewer of them, in order, or in two stages."""
 
 from __future__ import annotations
 
