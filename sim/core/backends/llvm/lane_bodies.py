@@ -91,7 +91,7 @@ class OrderedLanes(LaneEmitter):
         return in_order(self.lines, roots)
 
     def add_to_old(self, places: Sequence[str], kind: Scalar, offset: int, sums: Sums) -> bool:
-        """Adds to rows that registers hold still.  In memory it would be slower: loads come behind stores."""
+        """Adds to rows that registers hold still.  In memory it takes a load and a sum for each lane."""
         old = [self.of(v) for v, _ in sums]
         rows = old[0].rows if isinstance(old[0], InRows) else ()
         if old != [InRows(rows, part) for part in range(len(sums))]:
