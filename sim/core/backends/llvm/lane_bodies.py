@@ -1,16 +1,21 @@
-"""The bodies of a kernel for eight threads: as they stand, for fewer of them, or in two stages."""
+"""The bodies of a kernel for eight threads: as they stand, for fewer of them, in order, or in two stages."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from sim.core.backends.llvm.lane_order import in_order
-from sim.core.backends.llvm.lane_values import InRows, LaneVector, Split
+from sim.core.backends.base import LANES
+from sim.core.backends.llvm.lane_memory import Sums
+from sim.core.backends.llvm.lane_order import in_order, named
+from sim.core.backends.llvm.lane_values import InRows, LaneVector
 from sim.core.backends.llvm.lanes import LaneEmitter
-from sim.core.backends.llvm.pipelining import BETWEEN, Stages, in_stages, is_number
+from sim.core.backends.llvm.pipelining import BETWEEN, Stages, chain_of, in_stages, is_number, only_stores_rows
+from sim.core.backends.llvm.toolchain import gains_by_order
+from sim.core.backends.llvm.writer import llvm_type
 from sim.core.lang.analysis.thread_locality import suits_lanes
-from sim.core.lang.ir.core import Func, Value, walk
+from sim.core.lang.ir.core import Func, Op, Value, walk
+from sim.core.lang.types import Scalar
 
 
 class StagedLanes(LaneEmitter):
@@ -63,12 +68,41 @@ class StagedLanes(LaneEmitter):
             lines.append(f"  store volatile {t} {vector}, ptr {at}, align {BETWEEN}")
         return lines
 
-    def names_of(self, value: Value) -> tuple[str, ...]:
-        """The values of LLVM that a value of the kernel is."""
-        lane = self.of(value)
-        if isinstance(lane, InRows):
-            return lane.rows
-        return self.split(value) if isinstance(lane, Split) else (self.vector(value),)
+
+class OrderedLanes(LaneEmitter):
+    """The lines of a body in one stage, each just before it is needed."""
+
+    sums_in_rows = True
+
+    def emit_in_order(self, chain: Sequence[Op]) -> list[str]:
+        self.take_parameters()
+        written = {op.operands[0] for op in chain if op.row.writes}
+        roots, read = list[str](), list[str]()
+        for op in chain:
+            before = len(self.lines)
+            self.block([op])
+            if op.name == "load" and op.operands[0] in written:
+                read += [name for v in op.results for name in self.names_of(v)]
+            elif op.row.writes:
+                stores = [line for line in self.lines[before:] if " = " not in line]
+                # what is read has to be before anything is stored, but not before what it is stored for
+                roots += [*named(stores[0]), *read, *stores]
+                read = []
+        return in_order(self.lines, roots)
+
+    def add_to_old(self, places: Sequence[str], kind: Scalar, offset: int, sums: Sums) -> bool:
+        """Adds to rows that registers hold still.  In memory it takes a load and a sum for each lane."""
+        old = [self.of(v) for v, _ in sums]
+        rows = old[0].rows if isinstance(old[0], InRows) else ()
+        if old != [InRows(rows, part) for part in range(len(sums))]:
+            return False
+        t, (how, added) = llvm_type(kind), self.vectors_added(kind, sums)
+        more = self.transposed(t, [*added, *["poison"] * (4 - len(sums))])
+        self.lanes = LANES
+        new = [self.arithmetic(how, kind, list(pair)) for pair in zip(rows, more, strict=True)]
+        self.lanes = 1
+        self.put_rows(places, kind, len(sums), offset, self.of_each(t, new, len(sums)))
+        return True
 
 
 @dataclass(frozen=True)
@@ -92,7 +126,11 @@ def lanes_of(func: Func, names: dict[Value, str], strides: dict[tuple[Value, int
     if not suits_lanes(func):
         return None
     memset = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)"
-    stages = in_stages(func)
+    chain = chain_of(func)
+    stages = None if chain is None else in_stages(func, chain)
+    if chain is not None and stages is None and gains_by_order() and only_stores_rows(chain):
+        ordered = OrderedLanes(func, names, strides)
+        return LaneBody(ordered.emit_in_order(chain), None, False, {**ordered.declared, "memset": memset})
     if stages is not None:
         begun, begin = (StagedLanes(func, names, strides) for _ in range(2))
         first, lines = begin.emit_first(stages), begun.emit_stages(stages)

@@ -12,6 +12,9 @@ from sim.core.lang.analysis.thread_locality import injective_axes, uniform_value
 from sim.core.lang.ir.core import Func, Op, Value, element_leaves, split_memory, walk
 from sim.core.lang.types import Scalar, bool_, size_of
 
+Sums = list[tuple[Value, Value | None]]
+"""Of numbers side by side, what was there and what is added to it; None for nothing."""
+
 _WIDEST = 32
 """Bytes of the widest vector that is added to memory at once: registers of x86 since AVX."""
 _AHEAD = 1 << 16
@@ -37,6 +40,7 @@ class LaneMemory(LaneWriter):
         self.beside = injective_axes(func).keys() | uniform_values(func)
         """Indices by which lanes find the same element, or elements at equal distances."""
         self.made_by = {result: op for op in walk(func.body) for result in op.results}
+        self.turn = {op: k for k, op in enumerate(walk(func.body))}
 
     # -- places
     def wide_index(self, name: str) -> str:
@@ -237,9 +241,8 @@ class LaneMemory(LaneWriter):
         places = self.places(op)
         for first, count, kind, offset in self.bundles(op):
             run = values[first : first + count]
-            more = self.added_to_old(op, first, count) if self.sums_in_rows and count > 1 else None
-            if more is not None:
-                self.add_to_old(places, kind, offset, more)
+            sums = self.added_to_old(op, first, count) if self.sums_in_rows and count > 1 else None
+            if sums is not None and self.add_to_old(places, kind, offset, sums):
                 continue
             if count > 1 and how == "rows":
                 self.store_rows(places, kind, count, offset, [self.vector(v, a) for v, a in run])
@@ -293,8 +296,12 @@ class LaneMemory(LaneWriter):
         self.put(f"call void @llvm.prefetch.p0(ptr {place}, i32 1, i32 3, i32 1)")
 
     def store_rows(self, places: Sequence[str], kind: Scalar, count: int, offset: int, vectors: Sequence[str]) -> None:
+        self.put_rows(places, kind, count, offset, self.rows_of(llvm_type(kind), vectors))
+
+    def put_rows(self, places: Sequence[str], kind: Scalar, count: int, offset: int, rows: Sequence[str]) -> None:
+        """Stores a row of so many numbers for every lane."""
         t = llvm_type(kind)
-        for place, row in zip(places, self.rows_of(t, vectors), strict=True):
+        for place, row in zip(places, rows, strict=True):
             at = self.shifted(place, offset)
             if count != 3:
                 self.put(f"store <{count} x {t}> {row}, ptr {at}, align {kind.size}")
@@ -342,42 +349,54 @@ class LaneMemory(LaneWriter):
             for how, kind, count, offset, rows in runs:
                 self.add_row(how, self.shifted(place, offset), kind, count, rows[lane])
 
-    def added_to_old(self, op: Op, first: int, count: int) -> list[Value | None] | None:
-        """What is to be added to what a place holds to make what is stored there: None for nothing; None without a
-        list if that is not a sum of what was loaded and something more.
+    def added_to_old(self, op: Op, first: int, count: int) -> Sums | None:
+        """What a place holds and what is to be added to make what is stored there; None if that is not a sum of what
+        was loaded and something more.
 
         Nobody else touches it, and this operation is the first of the thread that does.
         """
         array, _, _, values = split_memory(op)
         if op.name != "store" or array.name not in self.func.attrs.get("exclusive", ()) or not self.is_scattered(op):
             return None
-        more = list[Value | None]()
+        sums = Sums()
         for leaf, value in zip(op.leaves[first : first + count], values[first : first + count], strict=True):
             made = self.made_by.get(value)
             others = [] if made is None or made.name != "add" else made.operands
             old = [self.is_old(op, leaf, v) for v in others]
             if self.is_old(op, leaf, value):
-                more.append(None)
+                sums.append((value, None))
             elif any(old):
-                more.append(others[old.index(False)] if False in old else others[0])
+                at = old.index(True)
+                sums.append((others[at], others[1 - at]))
             else:
                 return None
-        return more if any(more) else None
+        return sums if any(more is not None for _, more in sums) else None
 
-    def add_to_old(self, places: Sequence[str], kind: Scalar, offset: int, more: Sequence[Value | None]) -> None:
-        """Adds to numbers side by side; to those of which nothing becomes, what changes no number."""
-        how, vectors = self.signed([v for v in more if v is not None])
+    def add_to_old(self, places: Sequence[str], kind: Scalar, offset: int, sums: Sums) -> bool:
+        """Adds to numbers side by side, in memory.  Whether it has."""
+        how, added = self.vectors_added(kind, sums)
+        for place, row in zip(places, self.rows_of(llvm_type(kind), added), strict=True):
+            self.add_row(how, self.shifted(place, offset), kind, len(sums), row)
+        return True
+
+    def vectors_added(self, kind: Scalar, sums: Sums) -> tuple[str, list[str]]:
+        """How to add, and what: to numbers of which nothing becomes, what changes no number."""
+        how, vectors = self.signed([more for _, more in sums if more is not None])
         nothing, left = f"splat ({llvm_type(kind)} {literal(0.0 if how == 'sub' else -0.0, kind)})", iter(vectors)
-        rows = self.rows_of(llvm_type(kind), [nothing if v is None else next(left) for v in more])
-        for place, row in zip(places, rows, strict=True):
-            self.add_row(how, self.shifted(place, offset), kind, len(more), row)
+        return how, [nothing if more is None else next(left) for _, more in sums]
 
     def is_old(self, op: Op, leaf: int, value: Value) -> bool:
         """Is a value what a load has found where an operation stores?"""
         made = self.made_by.get(value)
         if made is None or made.name != "load" or made.operands != op.operands[: len(made.operands)]:
             return False
+        if any(self.turn[made] < k < self.turn[op] for k in self.written_at(made.operands)):
+            return False
         return made.leaves[made.results.index(value)] == leaf
+
+    def written_at(self, place: Sequence[Value]) -> list[int]:
+        """When operations write at such a place: array, then indices."""
+        return [k for o, k in self.turn.items() if o.row.writes and o.operands[: len(place)] == place]
 
     def signed(self, values: Sequence[Value]) -> tuple[str, list[str]]:
         """How to add numbers, and their vectors: negated ones are subtracted, since their rows may be at hand."""

@@ -8,6 +8,11 @@ from collections.abc import Iterable, Sequence
 _NAME = re.compile(r"%[A-Za-z_][\w.]*|%\w+")
 
 
+def named(line: str) -> list[str]:
+    """The values in a line."""
+    return _NAME.findall(line)
+
+
 def in_order(lines: Sequence[str], roots: Iterable[str]) -> list[str]:
     """The lines that some roots need, values by name or whole lines, one root after the other; others are left out.
 
@@ -22,7 +27,7 @@ def in_order(lines: Sequence[str], roots: Iterable[str]) -> list[str]:
         if line is None or name in done:
             return
         done.add(name)
-        for operand in _NAME.findall(line.split(" = ", 1)[1]):
+        for operand in named(line.split(" = ", 1)[1]):
             need(operand)
         out.append(line)
 
@@ -30,7 +35,7 @@ def in_order(lines: Sequence[str], roots: Iterable[str]) -> list[str]:
         if root in maker:
             need(root)
             continue
-        for operand in _NAME.findall(root):
+        for operand in named(root):
             need(operand)
         out.append(root)
     return out

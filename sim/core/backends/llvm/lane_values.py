@@ -139,6 +139,13 @@ class LaneWriter(ElementaryWriter):
         """The scalars of a vector."""
         return tuple(self.let(f"extractelement <{LANES} x {kind}> {vector}, i64 {k}") for k in ALL)
 
+    def names_of(self, value: Value) -> tuple[str, ...]:
+        """The values of LLVM that a value of the kernel is."""
+        lane = self.of(value)
+        if isinstance(lane, InRows):
+            return lane.rows
+        return self.split(value) if isinstance(lane, Split) else (self.vector(value),)
+
     def primitive(self, op: Op) -> Lane:
         lanes = [self.of(v) for v in op.operands]
         kind = op.operands[-1].type
@@ -184,7 +191,10 @@ class LaneWriter(ElementaryWriter):
         count = len(vectors)
         if count == 1:
             return list(self.taken(t, vectors[0]))
-        rows = self.transposed(t, [*vectors, *["poison"] * (4 - count)])
+        return self.of_each(t, self.transposed(t, [*vectors, *["poison"] * (4 - count)]), count)
+
+    def of_each(self, t: str, rows: Sequence[str], count: int) -> list[str]:
+        """So many numbers of every lane, of rows that hold those of two."""
         return [self.shuffle(t, LANES, rows[k % 4], "poison", range(k // 4 * 4, k // 4 * 4 + count)) for k in ALL]
 
     def shuffle(self, kind: str, n: int, a: str, b: str, chosen: Sequence[int]) -> str:

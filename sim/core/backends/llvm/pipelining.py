@@ -48,19 +48,28 @@ class Stages:
         return [f"<{LANES} x {llvm_type(v.type)}>" for v in self.carried]
 
 
-def in_stages(func: Func) -> Stages | None:
-    """A kernel in two stages, if it is one that waits and nobody can see it: launches promise that no two threads touch
-    one element of what it writes to at scattered places, and with that, that its arrays lie apart.
-
-    On processors that look further ahead it is not known to be faster (`gains_by_stages`).
-    """
-    if not gains_by_stages() or not func.attrs.get("exclusive") or late_updates(func):
+def chain_of(func: Func) -> list[Op] | None:
+    """The operations of a kernel, without choices, if it is one that waits and nobody can see their order: launches
+    promise that no two threads touch one element of what it writes to at scattered places, and with that, that its
+    arrays lie apart."""
+    if not func.attrs.get("exclusive") or late_updates(func):
         return None
     ops, uniform = flat(func.body.ops), uniform_values(func)
     waits = any(is_long(op) and not uniform.issuperset(op.results) for op in ops)
     if not _LEAST <= len(ops) <= _MOST or not waits or any(op.name in ("if", "from_end") for op in ops):
         return None
-    return _Cut(func, ops).best()
+    return ops
+
+
+def in_stages(func: Func, chain: list[Op]) -> Stages | None:
+    """Such a kernel in two stages, where these are known to be faster and there is a place to cut."""
+    return _Cut(func, chain).best() if gains_by_stages() else None
+
+
+def only_stores_rows(chain: list[Op]) -> bool:
+    """Does a chain end in stores of numbers that fit rows of 16 bytes, and adds to nothing but what it has loaded?"""
+    writes = [op for op in chain if op.row.writes]
+    return all(op.name == "store" and all(v.type.size == 4 for v in split_memory(op)[3]) for op in writes)  # type: ignore[attr-defined]
 
 
 def is_long(op: Op) -> bool:

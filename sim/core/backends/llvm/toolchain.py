@@ -169,6 +169,11 @@ def gains_by_stages() -> bool:
     return "AuthenticAMD" in vendor[1] if vendor else toolchain().cpu.startswith("znver")
 
 
+def gains_by_order() -> bool:
+    """Are short chains known to be faster in one stage, in order: is it an x86 with AVX-512 that is not one of AMD?"""
+    return _is_x86() and not gains_by_stages()
+
+
 def code_key(text: str, level: int = 3, vectors_given: bool = False, straight: bool = False) -> str:
     """The key of the code of LLVM text in the cache."""
     return cache.cache_key(text, about_host(), f"{level} {vectors_given} {straight}")

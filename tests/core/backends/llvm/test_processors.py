@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import platform
 import subprocess
 import sys
 
 import pytest
+
+from sim.core.backends.llvm import toolchain
 
 BUILD = """
 import sys
@@ -68,3 +71,21 @@ def test_registers_of_64_bytes_are_left_alone_where_they_slow_others_down(cpu):
     done = subprocess.run([sys.executable, "-c", WIDE, cpu], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-500:]
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("vendor", "flags", "few", "stages", "order"),
+    [
+        ("AuthenticAMD", "avx2", True, True, False),
+        ("GenuineIntel", "avx2", True, True, False),
+        ("AuthenticAMD", "avx2 avx512f avx512vl", False, True, False),
+        ("GenuineIntel", "avx2 avx512f avx512vl", False, False, True),
+    ],
+)
+def test_shapes_of_code_go_by_features(monkeypatch, vendor, flags, few, stages, order):
+    monkeypatch.setattr(toolchain, "_is_x86", lambda: True)
+    monkeypatch.setattr(toolchain, "_described", lambda: f"vendor_id\t: {vendor}\nflags\t\t: fpu {flags} fma\n")
+    for name in ("has_few_registers", "gains_by_stages"):
+        monkeypatch.setattr(toolchain, name, functools.cache(getattr(toolchain, name).__wrapped__))
+    found = toolchain.has_few_registers(), toolchain.gains_by_stages(), toolchain.gains_by_order()
+    assert found == (few, stages, order)

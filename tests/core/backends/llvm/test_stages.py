@@ -1,12 +1,12 @@
-"""Kernels in two stages, rows that are added before they are transposed, rows of three numbers in quarters: the bits
-of single threads, for every number of threads and every way to share them."""
+"""Kernels in two stages, or in one in order, rows that are added before they are transposed, rows of three numbers in
+quarters: the bits of single threads, for every number of threads and every way to share them."""
 
 import numpy as np
 import pytest
 
 import sim
 from sim.core.backends.base import argument_block
-from sim.core.backends.llvm import lane_memory, pipelining
+from sim.core.backends.llvm import lane_bodies, lane_memory, pipelining
 from sim.core.backends.llvm.backend import LlvmBackend
 from sim.core.backends.llvm.lane_order import in_order
 from sim.core.backends.llvm.text import Emitter
@@ -18,12 +18,25 @@ SEED = 20261128
 vec8 = sim.types.vector(8, sim.float32)
 
 
-@pytest.fixture(params=[True, False], ids=["few registers", "many"])
-def few(request, monkeypatch):
-    """Code for both kinds of processors, whichever this one is: it runs on either."""
-    monkeypatch.setattr(lane_memory, "has_few_registers", lambda: request.param)
-    monkeypatch.setattr(pipelining, "gains_by_stages", lambda: request.param)
+@pytest.fixture(params=["few registers", "many", "many, in order"])
+def kind(request, monkeypatch):
+    """Code for three kinds of processors, whichever this one is: it runs on all."""
+    few, ordered = request.param == "few registers", request.param == "many, in order"
+    monkeypatch.setattr(lane_memory, "has_few_registers", lambda: few)
+    monkeypatch.setattr(pipelining, "gains_by_stages", lambda: few)
+    monkeypatch.setattr(lane_bodies, "gains_by_order", lambda: ordered)
     return request.param
+
+
+@pytest.fixture
+def few(kind):
+    return kind == "few registers"
+
+
+def lanes_text(func):
+    """The body for eight threads."""
+    text = Emitter(func).text("f")
+    return text[text.index("@lanes(") : text.index("define void @f(")]
 
 
 def springs(signs, alone, both, choice):
@@ -122,16 +135,61 @@ def test_what_others_write_is_not_read_ahead(few):
     assert "@begin(" not in Emitter(func).text("f")
 
 
-def test_only_one_transposition_for_the_difference_of_two_points(few):
+def test_only_one_transposition_for_the_difference_of_two_points(kind):
     """Of the four rows that make it; what is added is transposed for each of the points."""
     rng = np.random.default_rng(SEED)
     texts = []
     for alone in (False, True):
         func = compiled(springs((1, 1), alone, False, False), spring_arrays(rng, 1))[0]
-        texts.append(Emitter(func).text("f"))
+        texts.append(lanes_text(func))
     first = "<i32 0, i32 8, i32 1, i32 9, i32 4, i32 12, i32 5, i32 13>"  # so two pairs of rows begin
-    found = [text[text.index("@lanes(") : text.index("define void @f(")].count(first) for text in texts]
-    assert not few or found == [6, 12]
+    found = [text.count(first) for text in texts]
+    assert kind == "many" or found == [6, 12]
+
+
+def test_rows_are_added_to_what_registers_hold(kind):
+    """In one stage nothing is read again after the first of the rows has been stored, and lines are in order."""
+    func = compiled(springs((1, -1), False, False, False), spring_arrays(np.random.default_rng(SEED), 1))[0]
+    lines = lanes_text(func).splitlines()
+    load, store = "load <4 x float>", "store <4 x float>"
+    first = next(k for k, line in enumerate(lines) if store in line)
+    again = sum(load in line for line in lines[first:])
+    assert again == (15 if kind == "few registers" else 0)
+    if kind == "many, in order":
+        rows = [k for k, line in enumerate(lines) if load in line]
+        first_sum = next(k for k, line in enumerate(lines) if "fadd <8 x float>" in line)
+        assert rows[0] < first_sum < rows[-1]
+
+
+@sim.kernel
+def twice(points: sim.array2d[sim.uint32], w: sim.array[float], x: sim.array[sim.vec3], seen: sim.array[sim.vec3]):
+    """What is written to is read again, and what was read before is added to it again."""
+    k = sim.tid()
+    a, b = points[k, 0], points[k, 1]
+    before, q = x[a], x[b]
+    d = before - q
+    m = (w[k] / sim.length(d)) * d
+    x[a] += m
+    between = x[a]
+    x[a] = before + sim.cross(between, m)
+    x[b] = q - (1.0 / (w[k] + sim.dot(d, d))) * m
+    seen[k] = x[a] + between
+
+
+twice.exclusive = frozenset(("x",))
+
+
+@pytest.mark.parametrize("n", [1, 8, 29, 64])
+def test_what_is_written_is_read_again(kind, n):
+    rng = np.random.default_rng(SEED)
+    arrays = [
+        (rng.permutation(2 * n)[: 2 * n].reshape(n, 2).astype(np.uint32), sim.uint32),
+        (rng.uniform(0.5, 1.5, n).astype(np.float32), float),
+        (rng.normal(size=(2 * n, 3)).astype(np.float32), sim.vec3),
+        (np.zeros((n, 3), np.float32), sim.vec3),
+    ]
+    func, wide, single = compiled(twice, arrays)
+    assert runs(func, wide, n, arrays, [(0, n)]) == runs(func, single, n, arrays, [(0, n)])
 
 
 @sim.kernel
