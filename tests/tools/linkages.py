@@ -50,9 +50,9 @@ def thrown_linkage(seed: int) -> sim.Model:
     return builder.finalize(dtype=sim.float64)
 
 
-def tipped_chain(seed: int, spin: float, mu: float, e: float, higher: float, mass_ratio: float = 1.0) -> sim.Model:
-    """Two bars on a ball joint that whirl at about `spin` [rad/s] in each direction and fall at 2 m/s, `higher` [m] than
-    .3 m, on a floor: a ball at each end hits it."""
+def tipped_chain(seed: int, spin: float, mu: float, e: float, higher: float) -> sim.Model:
+    """Two bars on a ball joint that whirl at about `spin` [rad/s] in each direction and fall at 2 m/s from .3 m, and
+    `higher` [m], on a floor: a ball at each end hits it."""
     rng, halves, ball = np.random.default_rng(seed), (0.15, 0.12), 0.03
     builder = sim.ModelBuilder(gravity=(0, -G, 0))
     end, speed, before = np.array([0, 0.3 + higher, 0]), np.array([0.3, -2.0, 0.2]), 0.0
@@ -60,7 +60,7 @@ def tipped_chain(seed: int, spin: float, mu: float, e: float, higher: float, mas
         turn = rng.normal(size=4)
         turn /= np.linalg.norm(turn)
         omega = spin * rng.normal(size=3)
-        arm, mass = rotation_from_quaternion(turn) @ (half, 0, 0), half * (9.6, 19.2 * mass_ratio)[k]
+        arm, mass = rotation_from_quaternion(turn) @ (half, 0, 0), half * (9.6, 19.2)[k]
         square = np.array([half, 0.03, 0.05]) ** 2
         bar = builder.add_body(
             sim.transformd((*(end + arm),), (*turn,)), mass=mass, inertia=(*(mass / 3 * (square.sum() - square)),),

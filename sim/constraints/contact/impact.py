@@ -85,8 +85,8 @@ def time_of_impact(start, end, faster):
 
 @func
 def known_since(s):
-    """Of a time of impact that up to which this step's acceleration says something: half of the one before, of which the
-    mean velocity is known."""
+    """Of a time of impact, or half a step before this one if it was earlier: so far back the acceleration of this step
+    leads to the mean velocity of the one before, and no further."""
     return max(s, -0.5 + 0.0 * s)
 
 
