@@ -46,6 +46,10 @@ PASSES = 0.5
 """What is in a shape at the end of a step without forces, over what it would be as it approaches: less is no impact,
 half of that not at all."""
 
+NOISE = 1e-3
+"""What comes into a shape by less than this part of how little rests, lies on it: the sign of that is one of rounding,
+and what slides on a box was taken, now and then, to pass a corner of it."""
+
 CORNER = 0.5
 """Cosine of the angle between faces with a corner that something leaves at once."""
 
@@ -147,6 +151,8 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
             at, there = there_at(x_1, x_0, poses, begun, v_0, real(1.0), dt)
             end, near = gap(at, there, placed_k, data_k), resting * dt
             found = min(max(PASSES - end / straight, real(0.0)) / (0.5 * PASSES), real(1.0))
+            if -straight < NOISE * near:
+                found *= -straight / (NOISE * near)
             if end < -near:
                 found *= max(2.0 + end / near, real(0.0))
         return found
