@@ -49,7 +49,8 @@ def make_contact_start(c: Constraint, slots: Slots, real: Scalar, restitution: R
     @func
     def one(k, contacts, moving, dt):
         lam = real(0.0)
-        corner = max(contacts.impacts.hits[k] - contacts.impacts.share[k], real(0.0))  # it pushes along a face behind it
+        # where it pushes along a face behind a corner that it passes
+        corner = max(contacts.impacts.hits[k] - contacts.impacts.share[k], real(0.0))
         if contacts.pressed[k] > 0.0 and corner < 1.0:
             (p_k, b_k, _, _, moved, turns, poses), x_p, since, placed_k, data_k = sides(k, contacts, moving)
             if gap(x_p, poses, placed_k, data_k) < STILL_NEAR:
