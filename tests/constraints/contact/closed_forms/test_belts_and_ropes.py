@@ -197,7 +197,7 @@ def test_a_belt_takes_along_what_a_spring_holds_until_it_slips(rate: int) -> Non
     found |= {"mass": by["p.mass"][0], "k": -by["spring.compliance"][0] / at["k"] ** 2}
     for name, value in found.items():
         near(value, exact, at, name, 9 / rate)
-    for k in range(-3, 4):
-        other = pulled_on_a_belt(at | {"mass": 1.0 + k * 1e-7})
+    for k in range(-4, 5):
+        other = pulled_on_a_belt(at | {"mass": 1.0 + k * 1e-6})
         last = sim.rollout(sim.SolverXPBD(other), other.state(), steps=round(seconds * rate), dt=1 / rate).final
-        assert last.particle_q.numpy()[0, 0] == pytest.approx(x + k * 1e-7 * found["mass"], abs=1e-11)
+        assert last.particle_q.numpy()[0, 0] == pytest.approx(x + k * 1e-6 * found["mass"], abs=1e-10)
