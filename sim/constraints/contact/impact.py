@@ -140,6 +140,7 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
     on_body = [g for g, own in enumerate(slots.bodies) if 1 in own]
     at_once = crowded and not slots.particles
     cornered, there_at = c.frames == (0,) and n_particles + len(on_body) == 1, there_of(slots)
+    seamed = cornered or (n_particles > 0 and bool(slots.bodies))  # beside points and triangles there are others
     point = 2 * on_body[0] if cornered and on_body else 0  # of the rows, that which moves beside the frame
 
     @func
@@ -205,7 +206,7 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
             rests *= 1.0 - share_of_impact
             if gap_1 < 0.0 or soon:
                 hits, time = share_of_impact * hits_of(rate, (gap_1 - C_0[0]) / dt), s * dt
-                if static(cornered):
+                if static(seamed):
                     passes = passing(C_0[0], rate, x_1, x_0, poses, begun, v_0, placed_k, data_k, resting, dt)
                     if passes > 0.0:
                         share_of_impact *= 1.0 - passes
