@@ -46,9 +46,9 @@ PASSES = 0.5
 """What is in a shape at the end of a step without forces, over what it would be as it approaches: less is no impact,
 half of that not at all."""
 
-NOISE = 1e-3
-"""What comes into a shape by less than this part of how little rests, lies on it: the sign of that is one of rounding,
-and what slides on a box was taken, now and then, to pass a corner of it."""
+LIES = 0.05
+"""What begins a step as near to a shape, in parts of how far what rests may be, lies on it: it passes nothing, whatever
+the sign of a rounding error, or the turn of what slides along a wall, may say."""
 
 CORNER = 0.5
 """Cosine of the angle between faces with a corner that something leaves at once."""
@@ -140,20 +140,21 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
     on_body = [g for g, own in enumerate(slots.bodies) if 1 in own]
     at_once = crowded and not slots.particles
     cornered, there_at = c.frames == (0,) and n_particles + len(on_body) == 1, there_of(slots)
-    seamed = cornered or (n_particles > 0 and bool(slots.bodies))  # beside points and triangles there are others
+    passed_by = cornered or bool(slots.bodies)
     point = 2 * on_body[0] if cornered and on_body else 0  # of the rows, that which moves beside the frame
 
     @func
     def passing(start, rate, x_1, x_0, poses, begun, v_0, placed_k, data_k, resting, dt):
         """Whether what comes to a shape would not be in it at the end of a step without forces, but for how little
-        rests, 0 ... 1, though it is seen to approach it: it passes a corner, as at the seam of two boxes."""
+        rests, 0 ... 1, though it is seen to approach it: it passes a corner, as at the seam of two boxes, or what it is
+        about to roll over: an edge beside a triangle, a place on a rim."""
         found, straight = real(0.0), start + dt * rate
-        if straight < 0.0:
+        if straight < 0.0 and start > 0.0:
             at, there = there_at(x_1, x_0, poses, begun, v_0, real(1.0), dt)
             end, near = gap(at, there, placed_k, data_k), resting * dt
             found = min(max(PASSES - end / straight, real(0.0)) / (0.5 * PASSES), real(1.0))
-            if -straight < NOISE * near:
-                found *= -straight / (NOISE * near)
+            if start < LIES * near:
+                found *= start / (LIES * near)
             if end < -near:
                 found *= max(2.0 + end / near, real(0.0))
         return found
@@ -206,7 +207,7 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
             rests *= 1.0 - share_of_impact
             if gap_1 < 0.0 or soon:
                 hits, time = share_of_impact * hits_of(rate, (gap_1 - C_0[0]) / dt), s * dt
-                if static(seamed):
+                if static(passed_by):
                     passes = passing(C_0[0], rate, x_1, x_0, poses, begun, v_0, placed_k, data_k, resting, dt)
                     if passes > 0.0:
                         share_of_impact *= 1.0 - passes
