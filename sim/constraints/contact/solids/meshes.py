@@ -131,7 +131,7 @@ def make_mesh_choice(slots: Slots, real: Scalar) -> Kernel:
         m, scale = int(data.mesh[k]), data.scale[k]
         size = length(middle(box[m, 1] - box[m, 0], scale))
         reach = data.thickness[k] + 3.0 * length(at - before) + AROUND * size
-        side, chosen = real(0.0), -1
+        side, chosen = real(0.0), first[m, 0]
         if outside_of_box(at, box[m, 0], box[m, 1], scale) < reach:
             least, facing = real(1e30), real(0.0)
             for t in range(first[m, 0], first[m, 1]):
@@ -147,11 +147,10 @@ def make_mesh_choice(slots: Slots, real: Scalar) -> Kernel:
                         chosen = t
                     if far < least:
                         least = far
+        corners, others = triangles[chosen], beside[chosen]
         data.side[k] = side
-        if chosen >= 0:
-            corners, others = triangles[chosen], beside[chosen]
-            data.a[k], data.b[k], data.c[k] = vertices[corners[0]], vertices[corners[1]], vertices[corners[2]]
-            data.d[k], data.e[k], data.f[k] = vertices[others[0]], vertices[others[1]], vertices[others[2]]
+        data.a[k], data.b[k], data.c[k] = vertices[corners[0]], vertices[corners[1]], vertices[corners[2]]
+        data.d[k], data.e[k], data.f[k] = vertices[others[0]], vertices[others[1]], vertices[others[2]]
 
     choose.race_free = True  # rows are their own
     return choose
