@@ -46,9 +46,10 @@ PASSES = 0.5
 """What is in a shape at the end of a step without forces, over what it would be as it approaches: less is no impact,
 half of that not at all."""
 
-LIES = 0.05
-"""What begins a step as near to a shape, in parts of how far what rests may be, lies on it: it passes nothing, whatever
-the sign of a rounding error, or the turn of what slides along a wall, may say."""
+NOISE, LIES = 1e-3, 0.05
+"""In parts of how far what rests may be: what comes into a shape by less than the first does not, whatever the sign of
+a rounding error says; and what begins a step nearer than the second lies on it: of what has no corners it passes
+nothing, however what slides along it turns."""
 
 CORNER = 0.5
 """Cosine of the angle between faces with a corner that something leaves at once."""
@@ -149,12 +150,17 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
         rests, 0 ... 1, though it is seen to approach it: it passes a corner, as at the seam of two boxes, or what it is
         about to roll over: an edge beside a triangle, a place on a rim."""
         found, straight = real(0.0), start + dt * rate
-        if straight < 0.0 and start > 0.0:
+        if straight < 0.0:
             at, there = there_at(x_1, x_0, poses, begun, v_0, real(1.0), dt)
             end, near = gap(at, there, placed_k, data_k), resting * dt
             found = min(max(PASSES - end / straight, real(0.0)) / (0.5 * PASSES), real(1.0))
-            if start < LIES * near:
-                found *= start / (LIES * near)
+            comes, least = -straight, static(NOISE) * near
+            if static(not cornered):
+                comes, least = start, static(LIES) * near
+            if comes <= 0.0:
+                found = real(0.0)
+            elif comes < least:
+                found *= comes / least
             if end < -near:
                 found *= max(2.0 + end / near, real(0.0))
         return found
