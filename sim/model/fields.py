@@ -114,6 +114,8 @@ MODEL_FIELDS: tuple[Field, ...] = (
     Field("shape_hinges", ("shapes", 2), "int", "", "the same rows of `mesh_hinges`"),
     Field("mesh_vertices", ("mesh vertices",), "vec3", "m", "of all meshes, before they are scaled", True),
     Field("mesh_triangles", ("mesh triangles", 3), "int", "", "vertices of the triangles of all meshes"),
+    Field("mesh_beside", ("mesh triangles", 3), "int", "",
+          "third corners of the triangles beside those, across from their corners"),
     Field("mesh_hinges", ("mesh hinges", 4), "int", "",
           "vertices of the edges of all meshes that look outward: both ends, third corners of the triangles left and "
           "right"),

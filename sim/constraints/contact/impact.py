@@ -46,6 +46,11 @@ PASSES = 0.5
 """What is in a shape at the end of a step without forces, over what it would be as it approaches: less is no impact,
 half of that not at all."""
 
+NOISE, LIES = 1e-3, 0.05
+"""In parts of how far what rests may be: what comes into a shape by less than the first does not, whatever the sign of
+a rounding error says; and what begins a step nearer than the second lies on it: of what has no corners it passes
+nothing, however what slides along it turns."""
+
 CORNER = 0.5
 """Cosine of the angle between faces with a corner that something leaves at once."""
 
@@ -143,17 +148,26 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
     on_body = [g for g, own in enumerate(slots.bodies) if 1 in own]
     at_once = crowded and not slots.particles
     cornered, there_at = c.frames == (0,) and n_particles + len(on_body) == 1, there_of(slots)
+    passed_by = cornered or bool(slots.bodies)
     point = 2 * on_body[0] if cornered and on_body else 0  # of the rows, that which moves beside the frame
 
     @func
     def passing(start, rate, x_1, x_0, poses, begun, v_0, placed_k, data_k, resting, dt):
         """Whether what comes to a shape would not be in it at the end of a step without forces, but for how little
-        rests, 0 ... 1, though it is seen to approach it: it passes a corner, as at the seam of two boxes."""
+        rests, 0 ... 1, though it is seen to approach it: it passes a corner, as at the seam of two boxes, or what it is
+        about to roll over: an edge beside a triangle, a place on a rim."""
         found, straight = real(0.0), start + dt * rate
         if straight < 0.0:
             at, there = there_at(x_1, x_0, poses, begun, v_0, real(1.0), dt)
             end, near = gap(at, there, placed_k, data_k), resting * dt
             found = min(max(PASSES - end / straight, real(0.0)) / (0.5 * PASSES), real(1.0))
+            comes, least = -straight, static(NOISE) * near
+            if static(not cornered):
+                comes, least = start, static(LIES) * near
+            if comes <= 0.0:
+                found = real(0.0)
+            elif comes < least:
+                found *= comes / least
             if end < -near:
                 found *= max(2.0 + end / near, real(0.0))
         return found
@@ -206,7 +220,7 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
             rests *= 1.0 - share_of_impact
             if gap_1 < 0.0 or soon:
                 hits, time = share_of_impact * hits_of(rate, (gap_1 - C_0[0]) / dt), s * dt
-                if static(cornered):
+                if static(passed_by):
                     passes = passing(C_0[0], rate, x_1, x_0, poses, begun, v_0, placed_k, data_k, resting, dt)
                     if passes > 0.0:
                         share_of_impact *= 1.0 - passes

@@ -49,13 +49,14 @@ def make_contact_start(c: Constraint, slots: Slots, real: Scalar, restitution: R
     @func
     def one(k, contacts, moving, dt):
         lam = real(0.0)
-        corner = contacts.impacts.hits[k] > 0.0 and contacts.impacts.share[k] == 0.0  # it pushes along a face behind it
-        if contacts.pressed[k] > 0.0 and not corner:
+        # where it pushes along a face behind a corner that it passes
+        corner = max(contacts.impacts.hits[k] - contacts.impacts.share[k], real(0.0))
+        if contacts.pressed[k] > 0.0 and corner < 1.0:
             (p_k, b_k, _, _, moved, turns, poses), x_p, since, placed_k, data_k = sides(k, contacts, moving)
             if gap(x_p, poses, placed_k, data_k) < STILL_NEAR:
                 masses, inertias = masses_at(p_k, b_k, poses, moving.w, moving.bodies)
                 _, G, _, _, _, share, _ = contact(x_p, poses, placed_k, data_k)
-                lam = KEPT * (dt * dt) * contacts.pressed[k]
+                lam = (1.0 - corner) * KEPT * (dt * dt) * contacts.pressed[k]
                 force = [lam * G[i] for i in static(range(size))]
                 counts = contacts.impacts.rebound[k] > 0.0
                 here_p = [0.0 * since[p] for p in static(range(n_particles))]

@@ -26,7 +26,7 @@ from sim.solvers.near.lanes import NearContacts, NearLanes
 CHOSEN = {
     contact_corner: ("face",),
     contact_edges: ("edge", "other_edge"),
-    contact_mesh: ("side", "a", "b", "c"),
+    contact_mesh: ("side", "a", "b", "c", "d", "e", "f"),
     contact_mesh_edges: ("side", "a", "b"),
     **RIM_CONTACTS,
     **FACETS,
@@ -79,7 +79,8 @@ class Choices:
             return
         moved = [made.points, batch.placing, bodies.start, particle, bodies.dx, bodies.turn]
         if c is contact_mesh:
-            meshes = [model.mesh_vertices, model.mesh_triangles, model.shape_triangles, model.shape_corners]
+            meshes = [model.mesh_vertices, model.mesh_triangles, model.mesh_beside]
+            meshes += [model.shape_triangles, model.shape_corners]
             launch(make_mesh_choice(slots, real), made.count, [*moved, reference, *meshes], [batch.parameters])
         elif c is contact_mesh_edges:
             ridges = [model.mesh_vertices, model.mesh_hinges, model.shape_hinges, model.shape_corners]

@@ -46,6 +46,16 @@ def test_one_rolls_down_a_slope() -> None:
     assert height == pytest.approx(radius, abs=1e-6)
 
 
+@pytest.mark.parametrize("restitution", [0.0, 0.8])
+def test_a_fast_one_rolls_on_at_few_steps(restitution: float) -> None:
+    """Places of its rims come down beside the lowest one, and go up again: they were taken to hit the floor there. It
+    lost an eighth of its speed in .8 s, and hopped by 8 mm where it may rebound."""
+    model = can((0, 0.05, 0, *LYING), mu=0.3, restitution=restitution, velocity=(1.5, 0, 0), spin=(0, 0, -30.0))
+    end = sim.rollout(sim.SolverXPBD(model, iterations=4), model.state(), 96, 1 / 120).final
+    assert end.body_qd.numpy()[0, [0, 5]] == pytest.approx([1.5, -30.0], rel=3e-3)
+    assert end.body_q.numpy()[0, 1] == pytest.approx(0.05, abs=1e-5)
+
+
 def over_box(pose: tuple[float, ...], slope: float = 0.0, edge: float = 0.5, **motion: tuple[float, ...]) -> sim.Model:
     """A full cylinder on a table of the world that falls towards x and ends `edge` from its middle."""
     builder = sim.ModelBuilder(gravity=(G * np.sin(slope), -G * np.cos(slope), 0))

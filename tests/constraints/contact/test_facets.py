@@ -87,6 +87,22 @@ def test_a_marble_rolls_or_slides_down(mu: float, share: float | None) -> None:
     assert end.body_qd.numpy()[0, 0] == pytest.approx(G * pulled * 0.25, rel=1e-4)
 
 
+@pytest.mark.parametrize("bounce", [0.0, 0.8])
+def test_a_marble_rolls_over_edges_and_corners(bounce: float) -> None:
+    """Of triangles that it comes to from others beside them: it hit their edges, and hopped where it may rebound."""
+    model = narrow(
+        bounce=bounce, at=(-0.35, 0, 0.03), velocity=(1.5, 0, 0.3), spin=(0.3 / RADIUS, 0, -1.5 / RADIUS), cells=5
+    )
+    solver, state, rate = sim.SolverXPBD(model), model.state(), 240
+    for _ in range(rate // 3):
+        state = sim.rollout(solver, state, 1, 1 / rate).final
+        assert abs(state.body_q.numpy()[0, 1] - RADIUS - THICK) < 2e-4
+    assert state.body_qd.numpy()[0, :3] == pytest.approx([1.5, 0, 0.3], abs=2e-2)
+    end, by = gradients(model, rate // 3, 1 / rate, coordinate("body_q", 0, 0))
+    rolling = by["thing.velocity"][0, 0] - by["thing.spin"][0, 2] / RADIUS
+    assert rolling == pytest.approx(1 / 3, rel=0.1)
+
+
 def test_a_box_slides_at_the_angle_of_friction() -> None:
     """On a triangle that no point of is near: it stays below tan a = mu, and slides above."""
     below, above = (after(narrow("box", tilt=t, mu=0.4), 240, iterations=4) for t in (19.0, 26.0))

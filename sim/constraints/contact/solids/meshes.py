@@ -26,6 +26,8 @@ from sim.core.runtime.launch.kernel import Kernel, kernel
 
 ALIKE = 1e-5
 """Triangles are as near as each other to within so many parts of the mesh: at an edge or a corner that they share."""
+GOES_ON = 0.95
+"""A surface goes on beyond an edge where the cosine of the angle that it is bent by there is more."""
 AROUND = 0.25
 """How far outside of the box around a mesh points are looked at, in parts of its size, beside what they come."""
 
@@ -33,33 +35,56 @@ AROUND = 0.25
 @constraint(
     points=2,
     unilateral=True,
-    units={"scale": "", "thickness": "m", "a": "m", "b": "m", "c": "m", "mesh": "", "side": ""},
+    units={"scale": "", "thickness": "m", "a": "m", "b": "m", "c": "m", "d": "m", "e": "m", "f": "m", "mesh": "",
+           "side": ""},
     added_by="add_shape_mesh",
     frames=(0,),
     reach=("", "thickness"),
-)
-def contact_mesh(x, scale: vec3, thickness: float, mesh: float, side: float, a: vec3, b: vec3, c: vec3):
+)  # fmt: skip
+def contact_mesh(
+    x,
+    scale: vec3,
+    thickness: float,
+    mesh: float,
+    side: float,
+    a: vec3,
+    b: vec3,
+    c: vec3,
+    d: vec3,
+    e: vec3,
+    f: vec3,
+):
     """Distance of a point from the surface of a mesh, negative inside of it, minus the thickness.  C [m].
 
-    mesh: number of its shape; a, b, c: corners of the triangle next to the point, before they are scaled; side: 1 where
-    the point is outside, -1 inside, 0: open.  A step chooses these.  Over the triangle it is the distance from its
-    plane, smooth through 0.
+    mesh: number of its shape; a, b, c: corners of the triangle next to the point, before they are scaled; d, e, f:
+    third corners of those beside it, across from a, b and c; side: 1 where the point is outside, -1 inside, 0: open.
+    A step chooses these.  Over the triangle it is the distance from its plane, smooth through 0; and over those beside
+    it where the surface goes on: what slides is over them at other times of a step, and is not to hit an edge there.
     """
     if abs(side) > 0.5:
         p, q, r = middle(a, scale), middle(b, scale), middle(c, scale)
         u, v, w, over = place_in_triangle(x, p, q, r)
         apart = x - (u * p + v * q + w * r)
         far = dot(apart, apart)
-        found = dot(normalize(cross(q - p, r - p)), x - p)
+        n = normalize(cross(q - p, r - p))
+        found = dot(n, x - p)
         if not over and far > 0.0:
-            found = side * length(apart)
+            beside = beyond(x, n, q, r, middle(d, scale)) or beyond(x, n, r, p, middle(e, scale))
+            if beside or beyond(x, n, p, q, middle(f, scale)):
+                found = side * length(apart)
         return found - thickness
     return 0.0 * x[0] + OPEN
 
 
 @func
-def has_triangle(contacts, k: int):
-    return abs(contacts.data.side[k]) > 0.5
+def beyond(x, n, p, q, third):
+    """Whether a place is beyond the edge p q of a triangle with the normal n, and not over the one beside it with a
+    third corner `third`, or the surface does not go on there."""
+    out = dot(n, cross(q - p, x - p)) < 0.0
+    if out:
+        other = normalize(cross(third - p, q - p))
+        out = dot(n, other) < GOES_ON or dot(other, cross(p - q, x - p)) < 0.0
+    return out
 
 
 @memoize
@@ -93,6 +118,7 @@ def make_mesh_choice(slots: Slots, real: Scalar) -> Kernel:
         x_ref: array[vec3],
         vertices: array[vec3],
         triangles: array2d[int],
+        beside: array2d[int],
         first: array2d[int],
         box: array2d[vec3],
         data: Data,
@@ -105,7 +131,7 @@ def make_mesh_choice(slots: Slots, real: Scalar) -> Kernel:
         m, scale = int(data.mesh[k]), data.scale[k]
         size = length(middle(box[m, 1] - box[m, 0], scale))
         reach = data.thickness[k] + 3.0 * length(at - before) + AROUND * size
-        side, a, b, d = real(0.0), vec3(), vec3(), vec3()
+        side, chosen = real(0.0), first[m, 0]
         if outside_of_box(at, box[m, 0], box[m, 1], scale) < reach:
             least, facing = real(1e30), real(0.0)
             for t in range(first[m, 0], first[m, 1]):
@@ -118,10 +144,13 @@ def make_mesh_choice(slots: Slots, real: Scalar) -> Kernel:
                     if far < least - static(ALIKE) * size or abs(towards) > facing:
                         facing = abs(towards)
                         side = where(towards < 0.0, real(-1.0), real(1.0))
-                        a, b, d = i, j, h
+                        chosen = t
                     if far < least:
                         least = far
-        data.side[k], data.a[k], data.b[k], data.c[k] = side, a, b, d
+        corners, others = triangles[chosen], beside[chosen]
+        data.side[k] = side
+        data.a[k], data.b[k], data.c[k] = vertices[corners[0]], vertices[corners[1]], vertices[corners[2]]
+        data.d[k], data.e[k], data.f[k] = vertices[others[0]], vertices[others[1]], vertices[others[2]]
 
     choose.race_free = True  # rows are their own
     return choose

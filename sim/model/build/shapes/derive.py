@@ -10,7 +10,7 @@ import numpy as np
 from sim.core.lang.types import matrix, quaternion, vector
 from sim.core.runtime.arrays.array import array
 from sim.model.build.shapes.blocks import ShapeBlock
-from sim.model.build.shapes.ridges import ridges_of
+from sim.model.build.shapes.ridges import beside_of, ridges_of
 from sim.model.derived.arrays import ArrayFactory
 from sim.model.derived.body_kernels import body_derivations
 from sim.model.derived.derivation import Column, Derivation, Picked, broadcast
@@ -39,6 +39,7 @@ def _mesh_arrays(blocks: Sequence[ShapeBlock], worlds: Sequence[int]) -> tuple[d
     """The triangles of meshes, which all worlds have in common."""
     vertices, triangles = [np.zeros((0, 3))], [np.zeros((0, 3), np.int32)]
     rows, corners = np.zeros((len(blocks), 2), np.int32), np.zeros((len(blocks), 2, 3))
+    beside = [np.zeros((0, 3), np.int32)]
     hinges, of_hinges = [np.zeros((0, 4), np.int32)], np.zeros((len(blocks), 2), np.int32)
     points, faces, bent = 0, 0, 0
     for k, block in enumerate(blocks):
@@ -48,12 +49,14 @@ def _mesh_arrays(blocks: Sequence[ShapeBlock], worlds: Sequence[int]) -> tuple[d
         vertices.append(own)
         triangles.append(np.asarray(block.mesh.triangles, np.int32) + points)
         rows[k], corners[k] = (faces, faces + len(triangles[-1])), (own.min(axis=0), own.max(axis=0))
+        beside.append(beside_of(np.asarray(block.mesh.triangles)) + points)
         hinges.append(ridges_of(own, np.asarray(block.mesh.triangles)) + points)
         of_hinges[k] = bent, bent + len(hinges[-1])
         points, faces, bent = points + len(own), rows[k, 1], of_hinges[k, 1]
     values = {
         "mesh_vertices": np.concatenate(vertices),
         "mesh_triangles": np.concatenate(triangles),
+        "mesh_beside": np.concatenate(beside),
         "mesh_hinges": np.concatenate(hinges),
         "shape_triangles": np.repeat(rows, worlds, axis=0),
         "shape_hinges": np.repeat(of_hinges, worlds, axis=0),
