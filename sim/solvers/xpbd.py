@@ -33,7 +33,7 @@ from sim.solvers.batch import ConstraintBatch, Rows, swept
 from sim.solvers.bodies import MassSplitting
 from sim.solvers.direct.system import direct_rows, direct_systems
 from sim.solvers.integrators import INTEGRATORS, QD_BEFORE, Integrator
-from sim.solvers.mechanisms.held import HeldVelocities, rigid_batches
+from sim.solvers.mechanisms.held import FORESEEN, HeldVelocities, rigid_batches
 from sim.solvers.mechanisms.impacts import ImpactsOnJoints
 from sim.solvers.mechanisms.rank import refuse_dependent
 from sim.solvers.mechanisms.rigid_particles import make_bodies
@@ -283,7 +283,7 @@ class SolverXPBD(Solver, key="xpbd"):
                 disjoint = rows.disjoint and rows.count >= WIDE
                 self.friction.start(t.batch, rows, disjoint, s.dt)
         self.friction.push_at_once(s.dt)
-        before = self._foreseen if self.held.batches else 0
+        before = self.iterations if self.held.batches else 0
         for iteration in range(self.iterations):  # lines 5 to 13
             if self._split is None:
                 launches = [(batch, rows) for batch in self.batches for rows in self._swept[batch.set.name]]
@@ -313,18 +313,15 @@ class SolverXPBD(Solver, key="xpbd"):
         self._rebound(s)
         self.friction.end(s.before, s.after, s.particle, s.dt)
 
-    @property
-    def _foreseen(self) -> int:
-        """Sweeps over rigid constraints before contacts are looked at: what these leave is in how fast those close."""
-        return max(self.iterations, self.held.sweeps)
-
     def _hold_prediction(self, s: Substep) -> None:
-        """Rigid constraints on what contacts may touch come first: impacts are those of what they hold."""
+        """Rigid constraints on what contacts may touch come first: impacts are those of what they hold, and what sweeps
+        over them leave is in how fast contacts close."""
         if not self.held.batches:
             return
         launches = [(batch, rows) for batch in self.held.batches for rows in self._swept[batch.set.name]]
-        for iteration in range(self._foreseen):
-            back = (self._foreseen - iteration) % 2 == 1  # the last one ends where the next begins
+        sweeps = max(self.iterations, self.held.sweeps if launches else FORESEEN)
+        for iteration in range(sweeps):
+            back = (sweeps - iteration) % 2 == 1  # the last one ends where the next begins
             for batch, rows in swept(launches, back):
                 self._project(batch, rows, iteration, s)
             for system in self._direct:

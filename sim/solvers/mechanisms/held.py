@@ -36,8 +36,12 @@ from sim.solvers.batch import ConstraintBatch, Launches, swept
 from sim.solvers.bodies import BodyStep
 
 COUPLED = 8
-"""Sweeps over contacts and what is rigid on the same movers, over positions, at least: with a bob on a rod that meets
-a wall at 60 degrees to its way each leaves a quarter of what is left to do."""
+"""Sweeps over contacts and what is rigid on the same movers, over positions, at least, and before that over the latter
+alone: with a bob on a rod that meets a wall at 60 degrees to its way each leaves a quarter of what is left to do."""
+
+FORESEEN = 2
+"""Direct solves of what is rigid before contacts are looked at, where nothing of it is swept: what the first leaves is
+of the order of how far things turn in a step, squared, and the next squares that."""
 
 COUPLED_VELOCITIES = 32
 """The same over velocities: seven times on to where they lead, see `extrapolation`."""
