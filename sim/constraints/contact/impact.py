@@ -168,8 +168,9 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
                 found = real(0.0)
             elif comes < least:
                 found *= comes / least
-            if end < -near:
-                found *= max(2.0 + end / near, real(0.0))
+            least_in = near if cornered else real(0.0)  # what has no corners rolls over nothing that it comes into
+            if end < -least_in:
+                found *= max(1.0 + (end + least_in) / near, real(0.0))
         return found
 
     @func
