@@ -84,13 +84,13 @@ def since_impact_of(slots: Slots) -> Function:
 
 
 @memoize
-def reached_of(slots: Slots) -> Function:
-    """`reached(left, x, poses, begun, moved, come)` in a kernel: where particles and bodies were when so much of a step
+def places_of(slots: Slots) -> Function:
+    """`places(left, x, poses, begun, moved, come)` in a kernel: where particles and bodies were when so much of a step
     was left that ends at x and poses."""
     n_particles, n_bodies = len(slots.particles), len(slots.bodies)
 
     @func
-    def reached(left, x, poses, begun, moved, come):
+    def places(left, x, poses, begun, moved, come):
         return [x[p] - left * come[p] for p in static(range(n_particles))], [
             (
                 poses[g][0] - left * moved[g],
@@ -99,7 +99,7 @@ def reached_of(slots: Slots) -> Function:
             for g in static(range(n_bodies))
         ]
 
-    return reached
+    return places
 
 
 @memoize
@@ -161,7 +161,7 @@ def make_impact_kernels(c: Constraint, slots: Slots, real: Scalar, begins: bool)
     q = n_particles + 2 * n_bodies
     (rows_there, store), movers, masses_at = held_rows_of(c, slots, real), movers_of(slots), masses_of(slots)
     velocities, (_, response, _), come_at = velocities_of(slots), row_functions(slots), come_of(slots, real)
-    since_impact, reached, of_momentum = since_impact_of(slots), reached_of(slots), of_momentum_of(slots)
+    since_impact, places, of_momentum = since_impact_of(slots), places_of(slots), of_momentum_of(slots)
 
     @kernel(name=f"meet_{c.name}_{slots.kinds}")
     def meet(
@@ -212,7 +212,7 @@ def make_impact_kernels(c: Constraint, slots: Slots, real: Scalar, begins: bool)
                 changes = [velocity[i] - before[i] for i in static(range(q))]
                 left, share = since_impact(ways, changes, come, masses, inertias, gravity[0], dt)
                 left *= share
-            at, there = reached(left, x_p, poses_p, begun, moved_p, come)
+            at, there = places(left, x_p, poses_p, begun, moved_p, come)
             _, G = rows_there(k, at, there, placing, data)
             _, D = rows_there(k, x_p if begins else x, poses_p if begins else poses, placing, data)
             if known:
@@ -256,7 +256,7 @@ def make_impact_kernels(c: Constraint, slots: Slots, real: Scalar, begins: bool)
             masses, inertias = masses_at(p_k, b_k, poses, w, bodies)
             x_p = [position(then_p[p]) for p in static(range(n_particles))]
             come = come_at(p_k, then_p, x_ref, moved_p, turns_p)
-            at, there = reached(found[2], x_p, poses_p, begun, moved_p, come)
+            at, there = places(found[2], x_p, poses_p, begun, moved_p, come)
             _, G = rows_there(k, at, there, placing, data)
             acted = [x_ref[p_k[p]] if begins else position(of_p[p]) for p in static(range(n_particles))]
             _, D = rows_there(k, acted, begun if begins else poses, placing, data)
