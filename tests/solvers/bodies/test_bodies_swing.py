@@ -1,5 +1,7 @@
 """Light links that are pulled taut: how fast they swing, and the advice on steps that are too long for that."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -83,3 +85,31 @@ def test_joints_whose_sweeps_gain_energy_are_told_of_before_a_run():
     model = star(6, 0.3)
     with pytest.warns(sim.NumericsWarning, match="meet at 'hub' may gain 11 % in every step .* take 2, or"):
         sim.rollout(sim.SolverXPBD(model), model.state(), 1, 1 / 240)
+
+
+# ------------------------------------------------------------------------------------------ links that whirl
+def whirling(spin, floor=True):
+    """Two bars on a hinge that fall turning about it, above a floor."""
+    builder = sim.ModelBuilder(gravity=(0, -G, 0))
+    bars = [
+        builder.add_body((0.2 * k, 1, 0), 1.0, (0.01, 0.01, 0.01), label=f"bar{k}", spin=(0, 0, spin * (2 * k - 1)))
+        for k in range(2)
+    ]
+    builder.add_joint_revolute(*bars, *builder.joint_frames(*bars, (0.1, 1, 0)), (0, 0, 1), label="hinge")
+    if floor:
+        cfg = sim.ModelBuilder.ShapeConfig(density=0.0, restitution=0.9)
+        for bar in bars:
+            builder.add_shape_sphere(bar, None, 0.05, cfg=cfg)
+        builder.add_ground_plane(0.0)
+    return builder.finalize(dtype=sim.float64)
+
+
+def test_links_that_turn_far_in_a_step_and_may_be_hit_are_told_of():
+    model, free = whirling(120.0), whirling(120.0, floor=False)
+    said = r"'bar\d' turns by 0.2\d rad in a step of 0.00208 s.* take 2 times as many substeps"
+    with pytest.warns(sim.NumericsWarning, match=said):
+        sim.rollout(sim.SolverXPBD(model), model.state(), 2, 1 / 480)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sim.rollout(sim.SolverXPBD(model), model.state(), 2, 1 / 960)  # short enough
+        sim.rollout(sim.SolverXPBD(free), free.state(), 2, 1 / 480)  # nothing hits it
