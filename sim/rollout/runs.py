@@ -21,7 +21,7 @@ from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import copy
 from sim.core.runtime.debug.nonfinite import NonFiniteError
 from sim.core.runtime.devices import graph
-from sim.core.runtime.memory.buffer import packed_at
+from sim.core.runtime.memory.buffer import packed_at, rows_of
 from sim.core.runtime.tape.tape import Tape
 from sim.model.state import State
 from sim.rollout.segments import StepGraphs
@@ -31,6 +31,9 @@ from sim.rollout.workspace import Workspace, WorkspacePool
 from sim.solvers.mechanisms.swing import swing_warning
 
 STACKS = recording.opened, graph.opened, observers.opened
+
+TOGETHER = 16
+"""Frames that are looked at together, whether they are finite."""
 
 
 @dataclass(eq=False)
@@ -85,19 +88,23 @@ class Run:
     def keep_frame(self, step: int, state: State) -> None:
         """Keep the positions after a step, if they are to be kept.  Raises NonFiniteState."""
         frame = self.plan.frame_after(step)
-        if frame is not None:
-            graph.add_node(partial(self._check, step, state))
-            for frames, positions in zip(self.result.frames, state.positions, strict=True):
-                self._copy_frame(frames, frame, positions)
+        if frame is None:
+            return
+        for frames, positions in zip(self.result.frames, state.positions, strict=True):
+            self._copy_frame(frames, frame, positions)
+        if (frame + 1) % TOGETHER == 0 or step + self.plan.frame_every >= self.plan.steps:
+            graph.add_node(partial(self._check, step, frame))
 
     def _copy_frame(self, frames: array, frame: int, positions: array) -> None:
         buffer = frames.buffer
         buffer.device.copy(packed_at(buffer, frames.offset + frame * positions.nbytes, positions), positions)
         buffer.version += 1
 
-    def _check(self, step: int, state: State) -> None:
-        """Raise where a position is no longer finite.  Only frames are looked at: no step waits for the host."""
-        if not all(map(is_finite, state.positions)):
+    def _check(self, step: int, frame: int) -> None:
+        """Raise where a position is no longer finite, in this frame, of step `step`, and those before it that nobody has
+        looked at yet.  Only frames are looked at: no step waits for the host."""
+        first = frame // TOGETHER * TOGETHER
+        if not all(is_finite(rows_of(frames, first, frame + 1)) for frames in self.result.frames):
             raise self._locate(step)
 
     def _locate(self, last: int) -> NonFiniteState:

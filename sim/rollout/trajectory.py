@@ -12,6 +12,7 @@ import numpy as np
 from sim.core.lang.errors import SimError
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import empty, empty_like
+from sim.core.runtime.memory.buffer import Strided
 from sim.display import painter
 from sim.model.collision.detection import SurfaceOverlap
 from sim.model.control import Control
@@ -148,8 +149,8 @@ def blank_state(solver: Solver, forced: Forced) -> State:
     return made
 
 
-def is_finite(a: array) -> bool:
+def is_finite(a: Strided) -> bool:
     """Whether all numbers of an array are finite."""
-    host = a.device.numpy(a)
+    host = a.buffer.device.numpy(a)
     # 0 times a finite number is 0, times all others NaN: one pass, and no array of booleans
     return bool(np.isfinite(np.dot(host.ravel(), np.zeros(host.size, host.dtype))))

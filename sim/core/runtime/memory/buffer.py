@@ -281,6 +281,12 @@ def packed_at(buffer: Buffer, offset: int, like: Strided) -> PackedView:
     return PackedView(buffer, offset, like.shape, strides, like.dtype)
 
 
+def rows_of(packed: Strided, first: int, end: int) -> PackedView:
+    """Rows `first` to `end - 1` of elements that lie packed."""
+    offset = packed.offset + first * packed.strides[0]
+    return PackedView(packed.buffer, offset, (end - first, *packed.shape[1:]), packed.strides, packed.dtype)
+
+
 class ByteRange(PackedView):
     """Bytes `low` to `high` of a buffer, as a view."""
 
