@@ -295,23 +295,27 @@ class Problem:
     def measure(self, simulation: Simulation) -> dict[str, dict[str, Any]]:
         """Every measure of a simulation and of its recording: {simulated, measured, error: relative, unit}."""
         out: dict[str, dict[str, Any]] = {}
-        targets = self.placed(simulation).targets
+        targets, found = self.placed(simulation).targets, self._simulated(simulation)
         for m in self.measures:
-            places, target = self.markers[m.markers], targets.get(m.markers)
-            simulated = m.take(simulation.times, places.at(simulation.positions), places.at(simulation.start))
-            measured = None
+            simulated, measured, target = found[m.name], None, targets.get(m.markers)
             if target is not None and target.start is not None:
                 measured = m.take(simulation.times, target.positions, target.start)
             error = (simulated - measured) / abs(measured) if simulated is not None and measured else None
             out[m.name] = {"simulated": simulated, "measured": measured, "error": error, "unit": m.unit}
         return out
 
+    def _simulated(self, s: Simulation) -> dict[str, float | None]:
+        """Every measure of a simulation, None where it cannot be told."""
+        watched = {m.markers: self.markers[m.markers] for m in self.measures}
+        paths = {name: (places.at(s.positions), places.at(s.start)) for name, places in watched.items()}
+        return {m.name: m.take(s.times, *paths[m.markers]) for m in self.measures}
+
     def measured(self, simulations: Mapping[str, Simulation]) -> dict[str, float]:
         """`experiment.measure` -> what the simulation gives, nan where it cannot be told; and how recordings lie."""
         out = {
-            f"{name}.{key}": np.nan if found["simulated"] is None else found["simulated"]
+            f"{name}.{key}": np.nan if found is None else found
             for name, simulation in simulations.items()
-            for key, found in self.measure(simulation).items()
+            for key, found in self._simulated(simulation).items()
         }
         for name, simulation in simulations.items():
             lying = self.alignment(simulation)

@@ -191,19 +191,22 @@ def _fitted_ring(times: bytes, values: bytes) -> tuple[float, float] | None:
     decay, wide, deep = 0.1 * omega, 0.4 * omega, 0.1 * omega
     steps = np.linspace(-1.0, 1.0, 5)
     for _ in range(24):
-        pairs = np.stack(np.meshgrid(omega + wide * steps, np.maximum(decay + deep * steps, 0.0), indexing="ij"))
-        w, d = pairs.reshape(2, -1)[:, (pairs[0] > 0.0).ravel()]
+        w, d = omega + wide * steps, np.maximum(decay + deep * steps, 0.0)
+        w = w[w > 0.0]
         best = np.argmin(_misfits(t - t[0], y, w, d))
-        omega, decay = float(w[best]), float(d[best])
+        omega, decay = float(w[best // len(d)]), float(d[best % len(d)])
         wide, deep = 0.6 * wide, 0.6 * deep
     cycles = omega * span / (2.0 * np.pi)
     return (omega, decay) if cycles >= LEAST_CYCLES and decay < omega else None
 
 
 def _misfits(t: np.ndarray, y: np.ndarray, w: np.ndarray, d: np.ndarray) -> np.ndarray:
-    """(n,) sums of squares of what is left of y by the best c, a and b of each of n pairs."""
-    fall, phase = np.exp(-np.outer(d, t)), np.outer(w, t)
-    basis = np.stack([np.ones_like(fall), fall * np.cos(phase), fall * np.sin(phase)], axis=2)
+    """Sums of squares of what is left of y by the best c, a and b of each pair of w (m,) and d (n,), (m * n,)."""
+    fall, phase = np.exp(-np.outer(d, t)), np.outer(w, t)[:, None]
+    basis = np.ones((len(w), len(d), len(t), 3))
+    np.multiply(fall, np.cos(phase), out=basis[..., 1])
+    np.multiply(fall, np.sin(phase), out=basis[..., 2])
+    basis = basis.reshape(-1, len(t), 3)
     orthogonal, _ = np.linalg.qr(basis)
     rest = y - np.einsum("nti,ni->nt", orthogonal, np.einsum("nti,t->ni", orthogonal, y))
     return np.square(rest).sum(axis=1)
