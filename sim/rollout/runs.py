@@ -78,8 +78,13 @@ class Run:
 
     def _advance(self, steps: StepGraphs, first: int, count: int, frames: bool) -> None:
         """Steps `first` to `first + count - 1`; keeps the frames among them, if asked to."""
-        done, end = first, first + count
-        for step in self.plan.frames_in(first, count) if frames else ():
+        done, end, every = first, first + count, self.plan.frame_every
+        while frames and (step := done + every - done % every - 1) < end:
+            left, results = (end - done) // every, self.result.frames
+            if done % every == 0 and (kept := steps.run_frames(done, every, left, results)):
+                self._check(done + kept * every - 1, done // every, done // every + kept)
+                done += kept * every
+                continue
             steps.run(done, step + 1 - done)
             done = step + 1
             self.keep_frame(step, steps.states[done % 2])
@@ -93,18 +98,18 @@ class Run:
         for frames, positions in zip(self.result.frames, state.positions, strict=True):
             self._copy_frame(frames, frame, positions)
         if (frame + 1) % TOGETHER == 0 or step + self.plan.frame_every >= self.plan.steps:
-            graph.add_node(partial(self._check, step, frame))
+            graph.add_node(partial(self._check, step, frame, frame + 1))
 
     def _copy_frame(self, frames: array, frame: int, positions: array) -> None:
         buffer = frames.buffer
         buffer.device.copy(packed_at(buffer, frames.offset + frame * positions.nbytes, positions), positions)
         buffer.version += 1
 
-    def _check(self, step: int, frame: int) -> None:
-        """Raise where a position is no longer finite, in this frame, of step `step`, and those before it that nobody has
-        looked at yet.  Only frames are looked at: no step waits for the host."""
+    def _check(self, step: int, frame: int, end: int) -> None:
+        """Raise where a position is not finite in frames `frame` to `end - 1`, the last of which is after step `step`, or
+        in those before that nobody has looked at yet.  Only frames are looked at: no step waits for the host."""
         first = frame // TOGETHER * TOGETHER
-        if not all(is_finite(rows_of(frames, first, frame + 1)) for frames in self.result.frames):
+        if not all(is_finite(rows_of(frames, first, end)) for frames in self.result.frames):
             raise self._locate(step)
 
     def _locate(self, last: int) -> NonFiniteState:

@@ -10,7 +10,7 @@ where that is left by an exception, nothing of it stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import accumulate
@@ -26,9 +26,10 @@ from sim.core.runtime.memory.host_memory import ALIGNMENT
 from sim.core.runtime.tape.memory_report import Remembered
 from sim.core.runtime.tape.probes import passing, watched
 from sim.model.state import State
+from sim.rollout.frame_tables import FrameTable
 from sim.rollout.steady import Frames, StepRecorder, StepSeries, TakeStep, detects, steady_state
 
-LONGEST = 64
+LONGEST = 128
 """Steps that are joined to one table."""
 
 
@@ -112,6 +113,7 @@ class StepGraphs:
     every: int = 0
     _graphs: dict[tuple[int, bool], Graph] = field(default_factory=dict)
     _joined: dict[tuple[int, int, int], Graph] = field(default_factory=dict)
+    _framed: dict[tuple[int, int], FrameTable | None] = field(default_factory=dict)
 
     @property
     def graphs(self) -> list[Graph]:
@@ -139,6 +141,25 @@ class StepGraphs:
                 self._joined[side, phase, taken] = joined([self._graphs[key] for key in keys])
                 self._joined[side, phase, taken].rerun()
             done += taken
+
+    def run_frames(self, first: int, every: int, left: int, results: Sequence[array]) -> int:
+        """As `run`, from a frame up to several later ones, which are kept in `results`; how many of the `left` frames
+        that were: 0, and nothing is done, where it would be more than those, or takes Python."""
+        side, count = first % 2, LONGEST // every
+        if self.every or count < 2 or count > left:
+            return 0
+        if (side, every) not in self._framed:
+            steps = [self._graphs.get(((side + k) % 2, False)) for k in range(count * every)]
+            known = [graph for graph in steps if graph is not None]
+            if len(known) < len(steps):
+                return 0
+            ends = self.states[1 - side], self.states[side]
+            self._framed[side, every] = FrameTable.made(known, every, ends)
+        table = self._framed[side, every]
+        if table is None:
+            return 0
+        table.run(results, first // every)
+        return count
 
 
 @dataclass(eq=False)

@@ -42,6 +42,12 @@ class NativeSegment:
         self.labels.append(label)
         self.strands.append(strand)
 
+    def add_shared(self, function: int, block: np.ndarray, end: int, label: tuple[str, int]) -> None:
+        """Add a row whose block stays with the caller, who may change it before each run."""
+        self.rows.append((function, block.ctypes.data, end, 0))
+        self.labels.append(label)
+        self.strands.append(None)
+
     def extend(self, other: NativeSegment) -> None:
         self.rows += other.rows
         self.blocks += other.blocks
