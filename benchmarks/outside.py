@@ -33,10 +33,9 @@ PARTS = {
         "sim.core.runtime.launch.kernel:Specialisation.differentiated",
     ),
     "compiling, or loading code": ("sim.core.runtime.compiled.compiled:Compiled._compile",),
-    "capturing steps": ("sim.rollout.workspace:Workspace.step",),
-    "recording steps": ("sim.rollout.steady:StepRecorder.take", "sim.rollout.steady:steady_state"),
+    "capturing and recording steps": ("sim.rollout.workspace:Workspace.step", "sim.rollout.segments:Segment._record"),
     "replaying graphs": ("sim.core.runtime.devices.graph:Graph.rerun",),
-    "keeping frames": ("sim.rollout.runs:Run.keep_frame",),
+    "keeping frames": ("sim.rollout.runs:Run.keep_frame", "sim.rollout.runs:Run._check"),
     "the rest of rollouts": ("sim.identify.evaluate.evaluator:rollout", "sim.core.runtime.tape.tape:Tape.backward"),
     "contacts, looked at": ("sim.solvers.contacts.watch:ContactWatch.step",),
     "measured numbers": ("sim.identify.data.measures:Measure.take",),
@@ -132,10 +131,10 @@ def main() -> None:
     args = parser.parse_args()
     trees = [Path(tree).resolve() for tree in args.trees.split(",")]
     with tempfile.TemporaryDirectory() as folder:
-        for tree in trees:
-            (Path(folder) / str(trees.index(tree))).mkdir()
         for scene in args.scenes.split(","):
-            rounds = [[measured(t, scene, f"{folder}/{k}") for k, t in enumerate(trees)] for _ in range(args.rounds + 1)]
+            rounds = []
+            for _ in range(args.rounds + 1):
+                rounds.append([measured(tree, scene, f"{folder}/{k}") for k, tree in enumerate(trees)])
             best = [min((r[k] for r in rounds[1:]), key=lambda r: sum(r.values())) for k in range(len(trees))]
             print(f"\n{scene}, seconds of processor time")
             for part in (NATIVE, STARTING, *PARTS, OTHER):

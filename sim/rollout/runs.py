@@ -106,8 +106,8 @@ class Run:
         buffer.version += 1
 
     def _check(self, step: int, frame: int, end: int) -> None:
-        """Raise where a position is not finite in frames `frame` to `end - 1`, the last of which is after step `step`, or
-        in those before that nobody has looked at yet.  Only frames are looked at: no step waits for the host."""
+        """Raise where a position is not finite in frames `frame` to `end - 1`, the last of them after `step`, or in
+        those before that nobody has looked at yet.  Only frames are looked at: no step waits for the host."""
         first = frame // TOGETHER * TOGETHER
         if not all(is_finite(rows_of(frames, first, end)) for frames in self.result.frames):
             raise self._locate(step)
