@@ -206,8 +206,7 @@ def _misfits(t: np.ndarray, y: np.ndarray, w: np.ndarray, d: np.ndarray) -> np.n
     basis = np.ones((len(w), len(d), len(t), 3))
     np.multiply(fall, np.cos(phase), out=basis[..., 1])
     np.multiply(fall, np.sin(phase), out=basis[..., 2])
-    basis = basis.reshape(-1, len(t), 3)
-    orthogonal, _ = np.linalg.qr(basis)
+    orthogonal, _ = np.linalg.qr(basis.reshape(-1, len(t), 3))
     rest = y - np.einsum("nti,ni->nt", orthogonal, np.einsum("nti,t->ni", orthogonal, y))
     return np.square(rest).sum(axis=1)
 
