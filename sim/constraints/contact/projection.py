@@ -5,7 +5,14 @@
 
 from sim.constraints.base import Constraint
 from sim.constraints.contact.forms import Form, alike, every, sides_of
-from sim.constraints.contact.friction import along_both, mobility_of, rubbed_against, turning
+from sim.constraints.contact.friction import (
+    along_both,
+    coulomb,
+    mobility_of,
+    pressed_and_rubbed,
+    turning,
+    unturned,
+)
 from sim.constraints.contact.geometry import gap_of, slip_of, slip_rate_of
 from sim.constraints.contact.hitting import hit_of, moved_together, two_sided
 from sim.constraints.contact.impulses.restitution import Restitution
@@ -13,9 +20,9 @@ from sim.constraints.particles import particle_layout
 from sim.constraints.slots.linearization import masses_of, row_functions, velocities_of
 from sim.constraints.slots.pattern import Slots
 from sim.constraints.slots.rotations import exponential
-from sim.core.lang.frontend.builtins import static
+from sim.core.lang.frontend.builtins import max, static
 from sim.core.lang.frontend.function import Function, func
-from sim.core.lang.library.vector import cross
+from sim.core.lang.library.vector import cross, dot
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, vector
 from sim.core.runtime.launch.kernel import Kernel
@@ -66,7 +73,7 @@ def make_contact_projection(
 
     first: the multipliers are zero before.
     """
-    vec3 = vector(3, real)
+    vec3, vec2 = vector(3, real), vector(2, real)
     size = len(slots.particles) + 2 * len(slots.bodies)
     sides, masses_at, push = sides_of(slots, real), masses_of(slots), push_of(slots, real, restitution)
     hit, slip, slip_rate = hit_of(c, slots, real), slip_of(slots), slip_rate_of(slots)
@@ -89,24 +96,32 @@ def make_contact_projection(
             C, G, n, T, E, share, arms, back_p, back_b = touch
             alpha = contacts.compliance[k] / (dt * dt)
             M = response(G, masses, inertias)
-            least = -lam
+            own, R = product(G, M) + alpha, impacts.target[k] - C - alpha * lam
             if leaves:  # what others hold up from then on has been held up by it before
-                least = real(0.0)
-            dlam = max((impacts.target[k] - C - alpha * lam) / (product(G, M) + alpha), least)
-            u = slip(n, share, arms, since, moved, turns) - impacts.before[k]
-            for i in static(range(2)):  # what the normal push adds to it
-                u += (dlam * product(E[i], M)) * T[i]
-            mu = 0.5 * (surface.friction[k] + surface.other_friction[k])
-            K, most = mobility(E, masses, inertias), mu * (lam + dlam)
+                R = max(R, real(0.0))
+            dlam, mu = max(R / own, -lam), 0.5 * (surface.friction[k] + surface.other_friction[k])
+            K, before = mobility(E, masses, inertias), along_both(T, lam_t)
+            u = along_both(T, slip(n, share, arms, since, moved, turns) - impacts.before[k])
             v_last = velocities(p_k, b_k, moving.v_last, moving.body_qd_last)
             rates = [along_both(T, slip_rate(n, share, arms, v)) for v in (v_0, v_last)]
             easy = sum([masses[n_particles + g] for g in static(range(len(slots.bodies)))]) + real(0.0)
             for p in static(range(n_particles)):
                 easy += share[p] * share[p] * masses[p]
-            turned = impacts.rests[k] * turning(rates[0], rates[1], easy * most / dt)
-            x = rubbed_against(K, T, lam_t, u, most, turned)
+            turned = impacts.rests[k] * turning(rates[0], rates[1], easy * mu * (lam + dlam) / dt)
+            given, left = (mu * (lam + dlam)) * turned, mu * unturned(turned)
+            coupled = vec2(product(E[0], M), product(E[1], M))  # what the normal push adds to the slip
+            b = K @ (before - given) - u
+            if static(len(slots.bodies) > 0):
+                hit_by = impacts.share[k]
+                if leaves:
+                    hit_by = real(0.0)
+                R -= hit_by * dot(coupled, given - before)
+                dlam, x = pressed_and_rubbed(R, b, lam, real(0.0), own, coupled, hit_by, K, left)
+            else:
+                x = coulomb(K, b - dlam * coupled, left * (lam + dlam))
+            x += given
             contacts.turned[k] = turned[0] * T[0] + turned[1] * T[1]
-            pushed = x - along_both(T, lam_t)
+            pushed = x - before
             force = [dlam * G[i] + pushed[0] * E[0][i] + pushed[1] * E[1][i] for i in static(range(size))]
             counts = impacts.rebound[k] > 0.0
             push(
