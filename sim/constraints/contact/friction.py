@@ -39,8 +39,6 @@ TURNING = 2
 """Further steps for a normal force and its friction together, where the direction of slip turns with them."""
 MET = 1e-9
 """What may be missing of a normal force, in parts of it."""
-UNCOUPLED = 1e-12
-"""Where what rubs a contact moves it along its normal by less than this part, squared, both are found by themselves."""
 EASIEST = 0.05
 """Where friction presses a contact nearly as much as it is pressed, there may be no solution (P. Painleve, 1895): then
 the normal force grows by at most so many times."""
@@ -127,11 +125,12 @@ def pressed_and_rubbed(R, b, pressed, least, own, coupled, hit, K, mu):
     by Newton's method, with the normal force as its unknown: exact after one step where x sticks, or slips along a
     line.  One after the other they leave a part of the rebound, which depends on when in its step the impact was: its
     derivative is as many times larger as steps are short.  hit: 1 for an impact; what rests, 0, is left to the sweeps.
+    Also where neither moves the other, as of a ball: they do for any other centre of mass, and derivatives know that.
     """
     lowest, felt = least - pressed, hit * coupled
     dlam = max(R / own, lowest)
     x = coulomb(K, b - dlam * coupled, mu * (dlam - lowest))
-    if dot(felt, felt) > static(UNCOUPLED) * own * (K[0, 0] + K[1, 1]):
+    if hit > 0.0:
         dlam, x = _nearer(dlam, x, R, b, lowest, own, coupled, felt, K, mu)
         for _ in static(range(TURNING)):
             missing = R - own * dlam - dot(felt, x)

@@ -30,9 +30,10 @@ from sim.core.runtime.launch.kernel import Kernel
 
 @memoize
 def push_of(slots: Slots, real: Scalar, restitution: Restitution) -> Function:
-    """`push(p_k, b_k, force, masses, inertias, share, since, moved, turns, poses, back_p, back_b, moving, dt, counts)`
-    in a kernel: moves what a contact is between by multipliers times their rows, `force`, and counts the energy that
-    this adds, if `counts`; back_p, back_b: how far it is to where they act, see `hit_of`."""
+    """`push(p_k, b_k, force, masses, inertias, share, carried, since, moved, turns, poses, back_p, back_b, moving, dt,
+    counts)` in a kernel: moves what a contact is between by multipliers times their rows, `force`, and counts the
+    energy that this adds, if `counts`; carried: see `carried_of`; back_p, back_b: how far it is to where they act, see
+    `hit_of`."""
     moved_by = particle_layout(real).moved_by
     n_particles, n_bodies = len(slots.particles), len(slots.bodies)
     _, response, _ = row_functions(slots)
@@ -40,18 +41,22 @@ def push_of(slots: Slots, real: Scalar, restitution: Restitution) -> Function:
     count = restitution.push_work(slots, real)
 
     @func
-    def torque_on(g, force, masses, share, since, moved):
+    def torque_on(g, force, masses, share, carried, since, moved):
         torque = force[n_particles + 2 * g + 1]
         if static(pair):
-            torque = torque + cross(moved[g] - together(masses, share, since, moved), force[n_particles + 2 * g])
+            way = together(masses, share, carried, since, moved)
+            torque = torque + cross(moved[g] - way, force[n_particles + 2 * g])
         return torque
 
     @func
-    def push(p_k, b_k, force, masses, inertias, share, since, moved, turns, poses, back_p, back_b, moving, dt, counts):
+    def push(
+        p_k, b_k, force, masses, inertias, share, carried, since, moved, turns, poses, back_p, back_b, moving, dt,
+        counts,
+    ):  # fmt: skip
         motion = response(force, masses, inertias)
         acts_p = [since[p] + back_p[p] for p in static(range(n_particles))]
         acts_b = [moved[g] + back_b[g] for g in static(range(n_bodies))]
-        torques = [torque_on(static(g), force, masses, share, acts_p, acts_b) for g in static(range(n_bodies))]
+        torques = [torque_on(static(g), force, masses, share, carried, acts_p, acts_b) for g in static(range(n_bodies))]
         if counts:
             count(p_k, b_k, force, torques, motion, masses, since, moved, turns, poses, moving, dt)
         for p in static(range(n_particles)):
@@ -123,10 +128,10 @@ def make_contact_projection(
             contacts.turned[k] = turned[0] * T[0] + turned[1] * T[1]
             pushed = x - before
             force = [dlam * G[i] + pushed[0] * E[0][i] + pushed[1] * E[1][i] for i in static(range(size))]
-            counts = impacts.rebound[k] > 0.0
             push(
-                p_k, b_k, force, masses, inertias, share, since, moved, turns, poses, back_p, back_b, moving, dt, counts
-            )
+                p_k, b_k, force, masses, inertias, share, impacts.carried[k], since, moved, turns, poses, back_p,
+                back_b, moving, dt, impacts.rebound[k] > 0.0,
+            )  # fmt: skip
             lam, lam_t = lam + dlam, x[0] * T[0] + x[1] * T[1]
         contacts.multiplier[k], contacts.along[k] = lam, lam_t
 

@@ -110,7 +110,7 @@ def make_meeting(c: Constraint, slots: Slots, real: Scalar, form: Form, crowded:
             x_0 = [moving.x_ref[p_k[p]] for p in static(range(n_particles))]
             v_0 = velocities(p_k, b_k, moving.v_before, moving.body_qd_before)
             hits, t = impacts.hits[k], impacts.time[k]
-            met = meeting(x_p, x_0, poses, begun, v_0, hits, t, placed_k, data_k, masses)
+            met = meeting(x_p, x_0, poses, begun, v_0, hits, t, placed_k, data_k, masses, impacts.carried[k])
             n, _, G, _, share, arms, apart = met
             if static(n_bodies > 0):
                 by = [vec3() for _ in static(range(n_bodies))]
@@ -123,7 +123,7 @@ def make_meeting(c: Constraint, slots: Slots, real: Scalar, form: Form, crowded:
                 v = velocities(p_k, b_k, moving.v, moving.body_qd)
                 away = product(G, v)
                 if static(pair):
-                    away += along_there(G, v, shifts(masses, apart))
+                    away += along_there(G, v, shifts(impacts.carried[k], apart))
                 late = dt * impacts.share[k] * (impacts.rebound[k] - away)
         contacts.late[k] = late
 
@@ -188,7 +188,7 @@ def make_rebound(
                     hitting = spins(velocity, masses, inertias, by)
             between, before = rate(n, share, arms, hitting), along_both(T, pulled)
             if static(pair):
-                shifted = shifts(masses, contacts.rows.vectors[k, last])
+                shifted = shifts(contacts.impacts.carried[k], contacts.rows.vectors[k, last])
                 between += between_there(arms, hitting, shifted)
             away = rate_along(k, contacts.rows, n, hitting, between)
             if static(pair and not one_direction):
