@@ -22,7 +22,7 @@ from sim.constraints.slots.pattern import Slots
 from sim.constraints.slots.rotations import exponential
 from sim.core.lang.frontend.builtins import max, static
 from sim.core.lang.frontend.function import Function, func
-from sim.core.lang.library.vector import cross, dot
+from sim.core.lang.library.vector import cross
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, vector
 from sim.core.runtime.launch.kernel import Kernel
@@ -120,8 +120,7 @@ def make_contact_projection(
                 hit_by = impacts.share[k]
                 if leaves:
                     hit_by = real(0.0)
-                R -= hit_by * dot(coupled, given - before)
-                dlam, x = pressed_and_rubbed(R, b, lam, real(0.0), own, coupled, hit_by, K, left)
+                dlam, x = pressed_and_rubbed(R, b, given - before, lam, real(0.0), own, coupled, hit_by, K, left)
             else:
                 x = coulomb(K, b - dlam * coupled, left * (lam + dlam))
             x += given

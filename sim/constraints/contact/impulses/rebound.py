@@ -213,8 +213,8 @@ def make_rebound(
                 wanted = max(wanted, real(0.0))
             if static(n_bodies > 0):
                 given, hit = rubbed - before, contacts.impacts.share[k]
-                R, b = wanted - hit * dot(coupled, given), -(K @ given) - slip
-                dlam, x = pressed_and_rubbed(R, b, pressed, least, own, coupled, hit, K, mu)
+                b = -(K @ given) - slip
+                dlam, x = pressed_and_rubbed(wanted, b, given, pressed, least, own, coupled, hit, K, mu)
             else:
                 dlam = max(wanted / own, least - pressed)
                 x = coulomb(K, K @ (before - rubbed) - slip - dlam * coupled, mu * (pressed + dlam - least))
