@@ -20,11 +20,11 @@ grows from there to its full size at twice that speed, instead of at once.
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.carrying import carried_of
 from sim.constraints.contact.forms import Form, alike, every, sides_of
 from sim.constraints.contact.geometry import gap_of, slip_of, slip_rate_of
 from sim.constraints.contact.hitting import hit_of, hits_of, there_of
 from sim.constraints.contact.impulses.spinning import predicted_of
+from sim.constraints.contact.solids.carrying import carried_of
 from sim.constraints.slots.linearization import motions_of, row_functions, rows_of, velocities_of
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import max, min, sqrt, static
