@@ -39,11 +39,13 @@ TURNING = 2
 """Further steps for a normal force and its friction together, where the direction of slip turns with them."""
 MET = 1e-9
 """What may be missing of a normal force, in parts of it."""
-UNCOUPLED = 1e-12
-"""Where what rubs a contact moves it along its normal by less than this part, squared, both are found by themselves."""
 EASIEST = 0.05
 """Where friction presses a contact nearly as much as it is pressed, there may be no solution (P. Painleve, 1895): then
 the normal force grows by at most so many times."""
+RELIEVES = 0.8
+"""Where friction lifts a contact by so much of what presses it, both are found together also of what rests: from all of
+that on sweeps that find one after the other do not converge.  So it is of a pole that slides on its foot, leaning
+ahead, with friction that would jam it the other way."""
 
 
 @func
@@ -118,20 +120,27 @@ def _coulomb_vjp(K, b, most, x, ct):
 
 
 @func
-def pressed_and_rubbed(R, b, pressed, least, own, coupled, hit, K, mu):
+def pressed_and_rubbed(R, b, given, pressed, least, own, coupled, hit, K, mu):
     """Normal force and friction of one contact, where each moves it along the other too: dlam and x (2,) with
 
-        own dlam + hit coupled . x = R, or dlam = least - pressed where that is more
+        own dlam + hit coupled . (given + x) = R, or dlam = least - pressed where that is more
         x = coulomb(K, b - dlam coupled, mu (pressed + dlam - least))
 
     by Newton's method, with the normal force as its unknown: exact after one step where x sticks, or slips along a
     line.  One after the other they leave a part of the rebound, which depends on when in its step the impact was: its
-    derivative is as many times larger as steps are short.  hit: 1 for an impact; what rests, 0, is left to the sweeps.
+    derivative is as many times larger as steps are short.  hit: 1 for an impact; what rests, 0, is left to the sweeps,
+    but for `RELIEVES`.  Also where neither moves the other, as of a ball: for another centre of mass they do, and
+    derivatives have to know.
     """
-    lowest, felt = least - pressed, hit * coupled
+    lowest = least - pressed
     dlam = max(R / own, lowest)
     x = coulomb(K, b - dlam * coupled, mu * (dlam - lowest))
-    if dot(felt, felt) > static(UNCOUPLED) * own * (K[0, 0] + K[1, 1]):
+    relieves, whole = dot(coupled, x), own * (dlam - lowest)
+    if relieves > static(RELIEVES) * whole:
+        hit = max(hit, min((relieves / whole - RELIEVES) / (1.0 - RELIEVES), 1.0 + 0.0 * own))
+    felt = hit * coupled
+    R -= dot(felt, given)
+    if hit > 0.0:
         dlam, x = _nearer(dlam, x, R, b, lowest, own, coupled, felt, K, mu)
         for _ in static(range(TURNING)):
             missing = R - own * dlam - dot(felt, x)

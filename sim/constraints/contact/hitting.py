@@ -105,22 +105,23 @@ def hit_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
 
 @memoize
 def moved_together(slots: Slots) -> Function:
-    """`together(masses, share, since, moved)` in a kernel: how far the place where two sides touch has come in a step.
+    """`together(masses, share, carried, since, moved)` in a kernel: how far the place where two sides touch has come in
+    a step; carried: with the first of two bodies, see `carried_of`.
 
     A step moves by its impulses from where it began, and forces act where it ends: between two places that have come
     a different way they would be a couple.  So what counts for angular momentum is the place less this, the same for
-    both sides, and the sum of both is kept to rounding.  Beside what is held there is no sum to keep: it is the body's.
+    both sides, and the sum of both is kept to rounding.
     """
     n_particles = len(slots.particles)
 
     @func
-    def together(masses, share, since, moved):
+    def together(masses, share, carried, since, moved):
         if n_particles:
             total, way = sum(share), moved[0]
             if sum([masses[p] for p in static(range(n_particles))]) > 0.0:
                 way = sum([(share[p] / total) * since[p] for p in static(range(n_particles))])
             return way
-        return (masses[0] * moved[0] + masses[1] * moved[1]) / (masses[0] + masses[1])
+        return carried * moved[0] + (1.0 - carried) * moved[1]
 
     return together
 
@@ -132,24 +133,23 @@ def two_sided(slots: Slots) -> bool:
 
 @memoize
 def shifts_of(slots: Slots) -> Function:
-    """`shifts(masses, apart)` in a kernel: how far the arms on each body are shifted, see `meeting_of`; apart: by how
+    """`shifts(carried, apart)` in a kernel: how far the arms on each body are shifted, see `meeting_of`; apart: by how
     much more the first side has come since the impact than the second, or particles than the body."""
     n_particles, n_bodies = len(slots.particles), len(slots.bodies)
 
     @func
-    def shifts(masses, apart):
+    def shifts(carried, apart):
         if n_particles:
             return [apart for _ in static(range(n_bodies))]
-        light = 1.0 / (masses[0] + masses[1])
-        return [(masses[1] * light) * apart, -(masses[0] * light) * apart]
+        return [(1.0 - carried) * apart, -carried * apart]
 
     return shifts
 
 
 @memoize
 def meeting_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
-    """`meeting(x, x_0, poses, begun, velocity, hits, t, placing, parameters, masses)` in a kernel: n, T, G, E, share
-    and arms of a contact as `hit_of` gives them, for impulses on the velocities as a step ends; and `apart`.
+    """`meeting(x, x_0, poses, begun, velocity, hits, t, placing, parameters, masses, carried)` in a kernel: n, T, G, E,
+    share and arms of a contact as `hit_of` gives them, for impulses on the velocities as a step ends; and `apart`.
 
     Impulses act where things are then.  The arms of what has hit are taken from there to one place for both sides, so
     that the angular momentum of both is kept; what that adds is what those on the positions (`push_of`) have left out.
@@ -170,16 +170,16 @@ def meeting_of(c: Constraint, slots: Slots, real: Scalar) -> Function:
         return [turning(static(k), row, shifted) for k in static(range(size))]
 
     @func
-    def meeting(x, x_0, poses, begun, velocity, hits, t, placing, parameters, masses):
+    def meeting(x, x_0, poses, begun, velocity, hits, t, placing, parameters, masses, carried):
         touch = hit(x, x_0, poses, begun, velocity, hits, t, placing, parameters)
         _, G, n, T, E, share, arms, back_p, back = touch
         apart = vec3()
         if static(pair):
             if static(n_particles > 0):
-                apart = back[0] - together(masses, share, back_p, back)
+                apart = back[0] - together(masses, share, carried, back_p, back)
             else:
                 apart = back[0] - back[1]
-            shifted = shifts(masses, apart)
+            shifted = shifts(carried, apart)
             G, E = later(G, shifted), [later(E[side], shifted) for side in static(range(2))]
             arms = [(arms[i][0], arms[i][1] + shifted[owners[i]]) for i in static(range(len(owners)))]
         return n, T, G, E, share, arms, apart

@@ -24,6 +24,7 @@ from sim.constraints.contact.forms import Form, alike, every, sides_of
 from sim.constraints.contact.geometry import gap_of, slip_of, slip_rate_of
 from sim.constraints.contact.hitting import hit_of, hits_of, there_of
 from sim.constraints.contact.impulses.spinning import predicted_of
+from sim.constraints.contact.solids.carrying import carried_of
 from sim.constraints.slots.linearization import motions_of, row_functions, rows_of, velocities_of
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import max, min, sqrt, static
@@ -147,6 +148,7 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
     motions, (_, _, product), predicted = motions_of(slots, real), row_functions(slots), predicted_of(slots)
     on_body = [g for g, own in enumerate(slots.bodies) if 1 in own]
     at_once = crowded and not slots.particles
+    carried = carried_of(c, slots)
     cornered, there_at = c.frames == (0,) and n_particles + len(on_body) == 1, there_of(slots)
     passed_by = cornered or bool(slots.bodies)
     point = 2 * on_body[0] if cornered and on_body else 0  # of the rows, that which moves beside the frame
@@ -265,5 +267,7 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
         impacts.rests[k], impacts.before[k], impacts.after[k] = rests, before - contacts.slid[k], after
         impacts.hits[k], impacts.time[k], impacts.share[k] = hits, time, share_of_impact
         impacts.coming[k], impacts.loses[k], impacts.worked[k] = coming, loses, real(0.0)
+        if static(len(slots.bodies) == 2):
+            impacts.carried[k] = carried([moving.bodies.inv_mass[b] for b in b_k], data_k)
 
     return alike(form.kernel("impact", one, every, c, slots, real), form)

@@ -5,7 +5,14 @@
 
 from sim.constraints.base import Constraint
 from sim.constraints.contact.forms import Form, alike, every, sides_of
-from sim.constraints.contact.friction import along_both, mobility_of, rubbed_against, turning
+from sim.constraints.contact.friction import (
+    along_both,
+    coulomb,
+    mobility_of,
+    pressed_and_rubbed,
+    turning,
+    unturned,
+)
 from sim.constraints.contact.geometry import gap_of, slip_of, slip_rate_of
 from sim.constraints.contact.hitting import hit_of, moved_together, two_sided
 from sim.constraints.contact.impulses.restitution import Restitution
@@ -13,7 +20,7 @@ from sim.constraints.particles import particle_layout
 from sim.constraints.slots.linearization import masses_of, row_functions, velocities_of
 from sim.constraints.slots.pattern import Slots
 from sim.constraints.slots.rotations import exponential
-from sim.core.lang.frontend.builtins import static
+from sim.core.lang.frontend.builtins import max, static
 from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.library.vector import cross
 from sim.core.lang.memoize import memoize
@@ -23,9 +30,10 @@ from sim.core.runtime.launch.kernel import Kernel
 
 @memoize
 def push_of(slots: Slots, real: Scalar, restitution: Restitution) -> Function:
-    """`push(p_k, b_k, force, masses, inertias, share, since, moved, turns, poses, back_p, back_b, moving, dt, counts)`
-    in a kernel: moves what a contact is between by multipliers times their rows, `force`, and counts the energy that
-    this adds, if `counts`; back_p, back_b: how far it is to where they act, see `hit_of`."""
+    """`push(p_k, b_k, force, masses, inertias, share, carried, since, moved, turns, poses, back_p, back_b, moving, dt,
+    counts)` in a kernel: moves what a contact is between by multipliers times their rows, `force`, and counts the
+    energy that this adds, if `counts`; carried: see `carried_of`; back_p, back_b: how far it is to where they act, see
+    `hit_of`."""
     moved_by = particle_layout(real).moved_by
     n_particles, n_bodies = len(slots.particles), len(slots.bodies)
     _, response, _ = row_functions(slots)
@@ -33,18 +41,22 @@ def push_of(slots: Slots, real: Scalar, restitution: Restitution) -> Function:
     count = restitution.push_work(slots, real)
 
     @func
-    def torque_on(g, force, masses, share, since, moved):
+    def torque_on(g, force, masses, share, carried, since, moved):
         torque = force[n_particles + 2 * g + 1]
         if static(pair):
-            torque = torque + cross(moved[g] - together(masses, share, since, moved), force[n_particles + 2 * g])
+            way = together(masses, share, carried, since, moved)
+            torque = torque + cross(moved[g] - way, force[n_particles + 2 * g])
         return torque
 
     @func
-    def push(p_k, b_k, force, masses, inertias, share, since, moved, turns, poses, back_p, back_b, moving, dt, counts):
+    def push(
+        p_k, b_k, force, masses, inertias, share, carried, since, moved, turns, poses, back_p, back_b, moving, dt,
+        counts,
+    ):  # fmt: skip
         motion = response(force, masses, inertias)
         acts_p = [since[p] + back_p[p] for p in static(range(n_particles))]
         acts_b = [moved[g] + back_b[g] for g in static(range(n_bodies))]
-        torques = [torque_on(static(g), force, masses, share, acts_p, acts_b) for g in static(range(n_bodies))]
+        torques = [torque_on(static(g), force, masses, share, carried, acts_p, acts_b) for g in static(range(n_bodies))]
         if counts:
             count(p_k, b_k, force, torques, motion, masses, since, moved, turns, poses, moving, dt)
         for p in static(range(n_particles)):
@@ -66,7 +78,7 @@ def make_contact_projection(
 
     first: the multipliers are zero before.
     """
-    vec3 = vector(3, real)
+    vec3, vec2 = vector(3, real), vector(2, real)
     size = len(slots.particles) + 2 * len(slots.bodies)
     sides, masses_at, push = sides_of(slots, real), masses_of(slots), push_of(slots, real, restitution)
     hit, slip, slip_rate = hit_of(c, slots, real), slip_of(slots), slip_rate_of(slots)
@@ -89,29 +101,36 @@ def make_contact_projection(
             C, G, n, T, E, share, arms, back_p, back_b = touch
             alpha = contacts.compliance[k] / (dt * dt)
             M = response(G, masses, inertias)
-            least = -lam
+            own, R = product(G, M) + alpha, impacts.target[k] - C - alpha * lam
             if leaves:  # what others hold up from then on has been held up by it before
-                least = real(0.0)
-            dlam = max((impacts.target[k] - C - alpha * lam) / (product(G, M) + alpha), least)
-            u = slip(n, share, arms, since, moved, turns) - impacts.before[k]
-            for i in static(range(2)):  # what the normal push adds to it
-                u += (dlam * product(E[i], M)) * T[i]
-            mu = 0.5 * (surface.friction[k] + surface.other_friction[k])
-            K, most = mobility(E, masses, inertias), mu * (lam + dlam)
+                R = max(R, real(0.0))
+            dlam, mu = max(R / own, -lam), 0.5 * (surface.friction[k] + surface.other_friction[k])
+            K, before = mobility(E, masses, inertias), along_both(T, lam_t)
+            u = along_both(T, slip(n, share, arms, since, moved, turns) - impacts.before[k])
             v_last = velocities(p_k, b_k, moving.v_last, moving.body_qd_last)
             rates = [along_both(T, slip_rate(n, share, arms, v)) for v in (v_0, v_last)]
             easy = sum([masses[n_particles + g] for g in static(range(len(slots.bodies)))]) + real(0.0)
             for p in static(range(n_particles)):
                 easy += share[p] * share[p] * masses[p]
-            turned = impacts.rests[k] * turning(rates[0], rates[1], easy * most / dt)
-            x = rubbed_against(K, T, lam_t, u, most, turned)
+            turned = impacts.rests[k] * turning(rates[0], rates[1], easy * mu * (lam + dlam) / dt)
+            given, left = (mu * (lam + dlam)) * turned, mu * unturned(turned)
+            coupled = vec2(product(E[0], M), product(E[1], M))  # what the normal push adds to the slip
+            b = K @ (before - given) - u
+            if static(len(slots.bodies) > 0):
+                hit_by = impacts.share[k]
+                if leaves:
+                    hit_by = real(0.0)
+                dlam, x = pressed_and_rubbed(R, b, given - before, lam, real(0.0), own, coupled, hit_by, K, left)
+            else:
+                x = coulomb(K, b - dlam * coupled, left * (lam + dlam))
+            x += given
             contacts.turned[k] = turned[0] * T[0] + turned[1] * T[1]
-            pushed = x - along_both(T, lam_t)
+            pushed = x - before
             force = [dlam * G[i] + pushed[0] * E[0][i] + pushed[1] * E[1][i] for i in static(range(size))]
-            counts = impacts.rebound[k] > 0.0
             push(
-                p_k, b_k, force, masses, inertias, share, since, moved, turns, poses, back_p, back_b, moving, dt, counts
-            )
+                p_k, b_k, force, masses, inertias, share, impacts.carried[k], since, moved, turns, poses, back_p,
+                back_b, moving, dt, impacts.rebound[k] > 0.0,
+            )  # fmt: skip
             lam, lam_t = lam + dlam, x[0] * T[0] + x[1] * T[1]
         contacts.multiplier[k], contacts.along[k] = lam, lam_t
 

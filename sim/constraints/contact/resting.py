@@ -62,8 +62,8 @@ def make_contact_start(c: Constraint, slots: Slots, real: Scalar, restitution: R
                 here_p = [0.0 * since[p] for p in static(range(n_particles))]
                 here_b = [0.0 * moved[g] for g in static(range(n_bodies))]
                 push(
-                    p_k, b_k, force, masses, inertias, share, since, moved, turns, poses, here_p, here_b, moving, dt,
-                    counts,
+                    p_k, b_k, force, masses, inertias, share, contacts.impacts.carried[k], since, moved, turns, poses,
+                    here_p, here_b, moving, dt, counts,
                 )  # fmt: skip
         contacts.multiplier[k], contacts.along[k] = lam, vec3()
 

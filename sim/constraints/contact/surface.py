@@ -33,9 +33,10 @@ def impact_kinds(real: Scalar) -> dict[str, Type]:
     coming:  (3,) [m/s] the velocity between its places at the impact, before it, where joints answer it and it rebounds
     loses:   [m/s] and by how much slower it is to rebound than it comes
     worked:  what it adds to the energy so far, times h [J s], where it is asked for that
+    carried: the part of the way of its place that is that of the first of two bodies, see `solids.carrying`
     """
-    numbers = {name: real for name in ("target", "rebound", "rests", "hits", "time", "share", "loses", "worked")}
-    return {**numbers, **{name: vector(3, real) for name in ("before", "after", "coming")}}
+    numbers = ("target", "rebound", "rests", "hits", "time", "share", "loses", "worked", "carried")
+    return {**{name: real for name in numbers}, **{name: vector(3, real) for name in ("before", "after", "coming")}}
 
 
 @cache

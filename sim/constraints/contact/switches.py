@@ -260,15 +260,15 @@ def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar, crowded: 
             masses, inertias = masses_at(p_k, b_k, poses, moving.w, moving.bodies)
             x_0 = [moving.x_ref[p_k[p]] for p in static(range(n_particles))]
             v_0, hits = velocities(p_k, b_k, moving.v_before, moving.body_qd_before), contacts.impacts.hits[k]
-            t = contacts.impacts.time[k]
-            met = meeting(x_p, x_0, poses, begun, v_0, hits, t, placed_k, data_k, masses)
+            t, carried = contacts.impacts.time[k], contacts.impacts.carried[k]
+            met = meeting(x_p, x_0, poses, begun, v_0, hits, t, placed_k, data_k, masses, carried)
             n, T, G, E, share, arms, apart = met
             velocity = velocities(p_k, b_k, moving.v, moving.body_qd)
             mu = 0.5 * (surface.friction[k] + surface.other_friction[k])
             M = response(G, masses, inertias)
             own, away, between = product(G, M), product(G, velocity), slip_rate(n, share, arms, velocity)
             if static(pair):
-                shifted = shifts(masses, apart)
+                shifted = shifts(carried, apart)
                 away += along_there(G, velocity, shifted)
                 between += between_there(arms, velocity, shifted)
             dlam = (rebound - away) * dt / own

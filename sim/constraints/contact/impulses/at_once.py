@@ -182,8 +182,8 @@ def make_pushed_at_once(c: Constraint, slots: Slots, real: Scalar, restitution: 
                 _, there = there_at(x_p, [], poses, begun, v_0, impacts.hits[k], impacts.time[k])
                 back = [there[g][0] - poses[g][0] for g in static(range(n_bodies))]
                 push(
-                    p_k, b_k, [lam * G[i] for i in static(range(2 * n_bodies))], masses, inertias, [], since, moved,
-                    turns, poses, [], back, moving, dt, counts,
+                    p_k, b_k, [lam * G[i] for i in static(range(2 * n_bodies))], masses, inertias, [],
+                    impacts.carried[k], since, moved, turns, poses, [], back, moving, dt, counts,
                 )  # fmt: skip
                 contacts.multiplier[k] += lam
 

@@ -110,7 +110,7 @@ def make_meeting(c: Constraint, slots: Slots, real: Scalar, form: Form, crowded:
             x_0 = [moving.x_ref[p_k[p]] for p in static(range(n_particles))]
             v_0 = velocities(p_k, b_k, moving.v_before, moving.body_qd_before)
             hits, t = impacts.hits[k], impacts.time[k]
-            met = meeting(x_p, x_0, poses, begun, v_0, hits, t, placed_k, data_k, masses)
+            met = meeting(x_p, x_0, poses, begun, v_0, hits, t, placed_k, data_k, masses, impacts.carried[k])
             n, _, G, _, share, arms, apart = met
             if static(n_bodies > 0):
                 by = [vec3() for _ in static(range(n_bodies))]
@@ -123,7 +123,7 @@ def make_meeting(c: Constraint, slots: Slots, real: Scalar, form: Form, crowded:
                 v = velocities(p_k, b_k, moving.v, moving.body_qd)
                 away = product(G, v)
                 if static(pair):
-                    away += along_there(G, v, shifts(masses, apart))
+                    away += along_there(G, v, shifts(impacts.carried[k], apart))
                 late = dt * impacts.share[k] * (impacts.rebound[k] - away)
         contacts.late[k] = late
 
@@ -188,7 +188,7 @@ def make_rebound(
                     hitting = spins(velocity, masses, inertias, by)
             between, before = rate(n, share, arms, hitting), along_both(T, pulled)
             if static(pair):
-                shifted = shifts(masses, contacts.rows.vectors[k, last])
+                shifted = shifts(contacts.impacts.carried[k], contacts.rows.vectors[k, last])
                 between += between_there(arms, hitting, shifted)
             away = rate_along(k, contacts.rows, n, hitting, between)
             if static(pair and not one_direction):
@@ -213,8 +213,8 @@ def make_rebound(
                 wanted = max(wanted, real(0.0))
             if static(n_bodies > 0):
                 given, hit = rubbed - before, contacts.impacts.share[k]
-                R, b = wanted - hit * dot(coupled, given), -(K @ given) - slip
-                dlam, x = pressed_and_rubbed(R, b, pressed, least, own, coupled, hit, K, mu)
+                b = -(K @ given) - slip
+                dlam, x = pressed_and_rubbed(wanted, b, given, pressed, least, own, coupled, hit, K, mu)
             else:
                 dlam = max(wanted / own, least - pressed)
                 x = coulomb(K, K @ (before - rubbed) - slip - dlam * coupled, mu * (pressed + dlam - least))
