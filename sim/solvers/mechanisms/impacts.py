@@ -24,7 +24,8 @@ from sim.core.runtime.arrays.creation import copy, zeros
 from sim.core.runtime.launch.launch import launch
 from sim.solvers.base import Substep
 from sim.solvers.mechanisms.held import HeldVelocities
-from sim.solvers.touching import FrictionStep, over_all
+from sim.solvers.near.lanes import over_all
+from sim.solvers.touching import FrictionStep
 
 
 @dataclass(eq=False)
