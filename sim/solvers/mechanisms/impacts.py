@@ -71,7 +71,7 @@ class ImpactsOnJoints:
                 c, slots = t.batch.set.constraint, t.batch.set.slots
                 form, threads = over_all(t.batch.set)
                 kernel = make_noted(c, slots, real, form, done % WINDOW == 0)
-                launch(kernel, threads, [*friction.all_of(t), t.contacts, friction.moving, s.dt])
+                launch(kernel, threads, [*friction.memory.all_of(t), t.contacts, friction.moving, s.dt])
             return
         self._trend.zero_()
         self._body_trend.zero_()
