@@ -20,8 +20,8 @@ class Field:
     """One array.
 
     shape: extents, each the name of a count (`particles`, ...) or a number; kind: `real` (the model's precision),
-    `vec3` (three of them), `mat33`, `transform`, `spatial` (six), `double` (float64) or `int`; unit: SI; constant:
-    never has a gradient; points: its elements are numbers of particles.
+    `vec2`, `vec3` (two, three of them), `mat33`, `transform`, `spatial` (six), `double` (float64) or `int`; unit: SI;
+    constant: never has a gradient; points: its elements are numbers of particles.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Field:
     def dtype(self, real: Scalar) -> Type:
         """The element type in a model of precision `real`."""
         kinds: dict[str, Type] = {
-            "real": real, "vec3": vector(3, real), "mat33": matrix((3, 3), real),
+            "real": real, "vec2": vector(2, real), "vec3": vector(3, real), "mat33": matrix((3, 3), real),
             "transform": transformation(real), "spatial": vector(6, real), "int": int32,
             "double": float64,
         }  # fmt: skip

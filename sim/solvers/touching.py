@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from sim.constraints.contact.forms import (
-    AllListed,
     Form,
     SideBySide,
     contact_struct,
@@ -31,14 +29,13 @@ from sim.constraints.contact.impulses.restitution import Answered, NoRebound, Re
 from sim.constraints.contact.impulses.rows import RowLayout, row_struct
 from sim.constraints.contact.parted import make_approaching, make_carried, make_cleared, make_parting
 from sim.constraints.contact.projection import make_contact_projection
-from sim.constraints.contact.resting import make_contact_end, make_contact_start, make_parted_end, make_slid
+from sim.constraints.contact.resting import make_contact_start
 from sim.constraints.contact.surface import impact_kinds, impact_struct, surface_struct
 from sim.core.lang.types import matrix, vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import copy, zeros
 from sim.core.runtime.launch.kernel import Kernel
 from sim.core.runtime.launch.launch import launch
-from sim.model.constraint_set import ConstraintSet
 from sim.model.fields import Field
 from sim.model.model import Model
 from sim.model.state import State
@@ -48,7 +45,8 @@ from sim.solvers.integrators import BODY_QD_BEFORE, QD_BEFORE
 from sim.solvers.joints import DryJoints
 from sim.solvers.near.choices import Choices
 from sim.solvers.near.crowded import crowded, make_room, make_split
-from sim.solvers.near.lanes import NearContacts, NearLanes
+from sim.solvers.near.lanes import NearContacts, over_all
+from sim.solvers.near.memory import ContactMemory, Touching
 from sim.solvers.near.passing import PassingCheck, PointPassingCheck
 
 WIDE = 32
@@ -63,43 +61,6 @@ three times the derivative of its height and spun; eight are 2 % off, for a tent
 REBOUNDING = 16
 """The same where something may rebound: what is left of a rebound depends on when in its step the impact was, and its
 derivative is as many times larger as steps are short."""
-
-
-def pressed(batch: ConstraintBatch) -> str:
-    """The name of a field of states."""
-    return f"{batch.set.name}.pressed"
-
-
-def slid(batch: ConstraintBatch) -> str:
-    """The name of another."""
-    return f"{batch.set.name}.slid"
-
-
-def pulled(batch: ConstraintBatch) -> str:
-    """The name of a third."""
-    return f"{batch.set.name}.pulled"
-
-
-@dataclass(eq=False)
-class Touching:
-    """What a step keeps of the contacts of one set.
-
-    contacts: all that kernels are given of them, see `contact_struct`; surface and impacts, structs of arrays, `along`
-    (n,) vec3, the multipliers of friction, and `late` (n,), the normal ones of the velocities, are in there as well.
-    """
-
-    batch: ConstraintBatch
-    contacts: Any
-    surface: Any
-    impacts: Any
-    along: array
-    late: array
-    still: array
-
-
-def over_all(made: ConstraintSet) -> tuple[Form, int]:
-    """Of a launch over all contacts of a set, or all that are listed: its form, and how many threads it has."""
-    return (AllListed() if made.lane else SideBySide()), made.count
 
 
 @dataclass(eq=False)
@@ -129,6 +90,7 @@ class FrictionStep:
         self._parts = make_room(model, self.moving, self.crowded)
         self.choices = Choices(model, self.bodies, [batch for batch in self.batches if batch.set.surface], self.near)
         self.touching: dict[str, Touching] = {}
+        self.memory = ContactMemory(model, self.near, self.crowded, self.touching)
         self.dry = DryJoints(model, self.bodies, list(self.batches))
         rough = any(batch.set.surface for batch in self.batches)
         self._rubs = rough or model.contact is not None or bool(self.dry.batches)
@@ -229,7 +191,7 @@ class FrictionStep:
             values.zero_()
         self.choices.begin(before, dt)
         for t in self.touching.values():
-            made, lanes = t.batch.set, self._lanes(t)
+            made, lanes = t.batch.set, self.memory.lanes(t)
             if lanes is not None:
                 t.batch.multiplier.zero_()
                 t.along.zero_()
@@ -239,9 +201,9 @@ class FrictionStep:
             if lanes is not None and self.near is not None:
                 lanes.list_chosen(self.near.left_over)
                 lanes.recall(before)
-            self._remember(t, before)
+            self.memory.recall(t, before)
             kernel = make_impact(made.constraint, made.slots, model.dtype, form, self.gains is not None, self.crowded)
-            launch(kernel, threads, [*self.all_of(t), t.contacts, moving, dt])
+            launch(kernel, threads, [*self.memory.all_of(t), t.contacts, moving, dt])
         if self.crowded:
             self._part(dt)
 
@@ -254,82 +216,34 @@ class FrictionStep:
         for make, t in each:
             self.by_color(t, make, dt)
 
-    def _remember(self, t: Touching, state: State) -> None:
-        """The forces and slips of contacts in a state are those that kernels read and write."""
-        lanes, bodies = self._lanes(t), bool(t.batch.set.slots.bodies)
-        if lanes is not None:
-            t.contacts.pressed, t.contacts.slid, t.contacts.pulled = lanes.pressed, lanes.slid, lanes.pulled
-        elif bodies or self.crowded:
-            t.contacts.pressed = state.history[pressed(t.batch)]
-            if bodies and self._stacks:
-                t.contacts.slid = state.history[slid(t.batch)]
-            if self.crowded:
-                t.contacts.pulled = state.history[pulled(t.batch)]
-
-    def _lanes(self, t: Touching) -> NearLanes | None:
-        """Where the contacts of a set are those of near pairs."""
-        return None if self.near is None else self.near.sets.get(t.batch.set.name)
-
     def form(self, t: Touching, rows: Rows, wide: bool) -> Form:
         """How a launch goes over contacts of a set.  wide: compiled for many side by side."""
-        lanes = self._lanes(t)
+        lanes = self.memory.lanes(t)
         return SideBySide(wide) if lanes is None else lanes.form(rows, wide)
 
     def _span(self, t: Touching, rows: Rows) -> list[object]:
         """What kernels read first of some rows: where they begin."""
-        lanes = self._lanes(t)
+        lanes = self.memory.lanes(t)
         return [rows.begin] if lanes is None else lanes.span(rows)
-
-    def all_of(self, t: Touching) -> list[object]:
-        """The same of all rows."""
-        lanes = self._lanes(t)
-        return [0] if lanes is None else [lanes.offsets]
 
     def rows_of(self, batch: ConstraintBatch) -> list[Rows]:
         """The launches that go over the contacts of a set."""
-        lanes = self._lanes(self.touching[batch.set.name])
+        lanes = self.memory.lanes(self.touching[batch.set.name])
         return list(batch.colors if lanes is None else lanes.rows)
-
-    @property
-    def pressing(self) -> list[Touching]:
-        """The contacts whose forces a step begins with: those of bodies, which are held by several at once.  Without
-        them a box that stands on four corners is pushed up by one after the other, and creeps."""
-        return [t for t in self.touching.values() if t.batch.set.slots.bodies]
 
     def velocity_sweeps(self, iterations: int) -> int:
         """How often velocities are swept, where positions are so often: what stands on something else rattles where
         those that one contact leaves behind reach the others, and what hits on a face, with friction, spins."""
-        many = self.crowded and bool(self.pressing)
+        many = self.crowded and bool(self.memory.pressing)
         pairs = any(two_sided(t.batch.set.slots) for t in self.touching.values())
         each = STACKED if many or pairs else 1 + self.crowded
         least = REBOUNDING if self._rebounds else AT_LEAST
         return max(each * iterations, least if many else 1)
 
     @property
-    def _stacks(self) -> bool:
-        """Whether bodies touch bodies: then sweeps leave errors that others have to take back."""
-        return any(len(t.batch.set.slots.bodies) > 1 for t in self.touching.values())
-
-    @property
     def history(self) -> tuple[Field, ...]:
-        """The normal forces that contacts end a step with."""
-        near = () if self.near is None else self.near.history
-        near += (QD_BEFORE, BODY_QD_BEFORE) if self._rubs else ()
-        return near + tuple(field for t in self.remembered if not t.batch.set.lane for field in self._fields(t))
-
-    @property
-    def remembered(self) -> list[Touching]:
-        """The contacts whose forces are part of the state."""
-        return list(self.touching.values()) if self.crowded else self.pressing
-
-    def _fields(self, t: Touching) -> list[Field]:
-        n, fields = (t.batch.set.count,), []
-        fields.append(Field(pressed(t.batch), n, "real", "N", "normal forces of contacts"))
-        if self._stacks and t.batch.set.slots.bodies:
-            fields.append(Field(slid(t.batch), n, "vec3", "m", "slips that friction takes back"))
-        if self.crowded:
-            fields.append(Field(pulled(t.batch), n, "vec3", "N", "forces of friction"))
-        return fields
+        """What states keep of contacts."""
+        return self.memory.history + ((QD_BEFORE, BODY_QD_BEFORE) if self._rubs else ())
 
     def start(self, batch: ConstraintBatch, rows: Rows, wide: bool, dt: float) -> None:
         """Contacts that share no mover push as they did at the end of the last step.  wide: see `project`."""
@@ -347,23 +261,7 @@ class FrictionStep:
         if self._rubs:
             copy(after.history[QD_BEFORE.name], before.particle_qd)
             copy(after.history[BODY_QD_BEFORE.name], before.body_qd)
-        for t in self.remembered:
-            made, lanes = t.batch.set, self._lanes(t)
-            self._remember(t, after)
-            if self._stacks and made.slots.bodies:
-                form, threads = over_all(made)
-                kernel = make_slid(made.constraint, made.slots, self.model.dtype, form)
-                launch(kernel, threads, [*self.all_of(t), t.contacts, self.moving, dt])
-            if lanes is not None:
-                lanes.keep(t.contacts, after, dt)
-                continue
-            of = t.contacts
-            if self.crowded:
-                inputs = [t.batch.multiplier, t.late, t.along, of.cut, of.rubbed, t.impacts.rests, dt]
-                launch(make_parted_end(self.model.dtype), made.count, inputs, [of.pressed, of.pulled])
-                continue
-            kernel, inputs = make_contact_end(self.model.dtype), [t.batch.multiplier, t.late, t.impacts.rests, dt]
-            launch(kernel, made.count, inputs, [of.pressed])
+        self.memory.keep(before, after, self.moving, dt)
 
     def project(self, batch: ConstraintBatch, rows: Rows, wide: bool, first: bool, dt: float) -> None:
         """One projection of contacts that share no mover.  wide: compiled for many side by side."""
@@ -380,7 +278,7 @@ class FrictionStep:
         for t in self.touching.values():
             form, threads = over_all(t.batch.set)
             kernel = make_meeting(t.batch.set.constraint, t.batch.set.slots, model.dtype, form, self.crowded)
-            launch(kernel, threads, [*self.all_of(t), t.contacts, moving, dt])
+            launch(kernel, threads, [*self.memory.all_of(t), t.contacts, moving, dt])
         if self._hit_at_once:
             self._at_once(make_hit_at_once, dt)
 

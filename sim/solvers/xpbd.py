@@ -278,7 +278,7 @@ class SolverXPBD(Solver, key="xpbd"):
                 for rows in self._swept[batch.set.name]:
                     kernel = self._warm_starts[batch.set.name, rows.disjoint]
                     self._warm_start(kernel, batch, rows, s, self._sharing[batch.set.name], bound)
-        for t in self.friction.pressing:  # contacts begin with the forces that the last step ended with
+        for t in self.friction.memory.pressing:  # contacts begin with the forces that the last step ended with
             for rows in self._swept[t.batch.set.name]:
                 disjoint = rows.disjoint and rows.count >= WIDE
                 self.friction.start(t.batch, rows, disjoint, s.dt)

@@ -37,6 +37,7 @@ def contact_struct(c: Constraint, slots: Slots, real: Scalar) -> Struct:
     impacts:         see `impact_struct`
     pressed, slid:   normal forces [N] and slips (3,) [m] that a step begins with, or ends with
     pulled:          and forces of friction (3,) [N]
+    averaged:        normal forces as they were in many steps, (2,) [N], see `average`
     multiplier:      of the positions, normal; along: (3,) of friction; late: of the velocities, and until
                      then how far [m] a first guess is to lead, see `at_once`
     turned:          (3,) friction, over its bound, of what comes to a stop within a step, until then: see `turning`
@@ -57,7 +58,7 @@ def contact_struct(c: Constraint, slots: Slots, real: Scalar) -> Struct:
     of_step = {"multiplier": real, "late": real, "along": vec3, "turned": vec3}
     of_step |= {"cut": vector(2, real), "rubbed": vec3, "lasting": vec3}
     of_step |= {"given": vec3, "change": vec3, "earlier": vec3}
-    kinds = {"compliance": real, "pressed": real, "slid": vec3, "pulled": vec3, **of_step}
+    kinds = {"compliance": real, "pressed": real, "averaged": vector(2, real), "slid": vec3, "pulled": vec3, **of_step}
     arrays = {"points": array_type(int32, 2), **{name: array_type(kind) for name, kind in kinds.items()}}
     return Struct(f"contacts_{c.name}_{slots.kinds}", {**arrays, **structs})
 

@@ -24,7 +24,8 @@ from sim.core.runtime.arrays.creation import copy, zeros
 from sim.core.runtime.launch.launch import launch
 from sim.solvers.base import Substep
 from sim.solvers.mechanisms.held import HeldVelocities
-from sim.solvers.touching import FrictionStep, over_all
+from sim.solvers.near.lanes import over_all
+from sim.solvers.touching import FrictionStep
 
 
 @dataclass(eq=False)
@@ -70,7 +71,7 @@ class ImpactsOnJoints:
                 c, slots = t.batch.set.constraint, t.batch.set.slots
                 form, threads = over_all(t.batch.set)
                 kernel = make_noted(c, slots, real, form, done % WINDOW == 0)
-                launch(kernel, threads, [*friction.all_of(t), t.contacts, friction.moving, s.dt])
+                launch(kernel, threads, [*friction.memory.all_of(t), t.contacts, friction.moving, s.dt])
             return
         self._trend.zero_()
         self._body_trend.zero_()

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sim.constraints.contact.forms import Form, Listed, ListedInTurn
+from sim.constraints.contact.forms import AllListed, Form, Listed, ListedInTurn, SideBySide
 from sim.constraints.contact.listing import BITS, make_listing, make_pick, pick_points
 from sim.constraints.contact.resting import make_keep, make_recall
 from sim.constraints.projection import parameter_struct
@@ -24,6 +24,7 @@ from sim.core.spatial.sorting import Scan
 from sim.model.collision.detection import ContactError
 from sim.model.collision.near.declared import BodyContact, NearSet
 from sim.model.collision.near.kernels import near_kernels
+from sim.model.constraint_set import ConstraintSet
 from sim.model.fields import Field
 from sim.model.model import Model
 from sim.model.state import State
@@ -34,6 +35,26 @@ MEETING = 4
 """Contacts of a pair that have colours at once, where it may have as many: those of a face on another one."""
 
 
+KEPT = {
+    "pressed": ("real", "N", "normal forces of contacts"),
+    "averaged": ("vec2", "N", "normal forces in many steps"),
+    "slid": ("vec3", "m", "slips that friction takes back"),
+    "pulled": ("vec3", "N", "forces of friction"),
+}
+"""What contacts keep from step to step: kind, unit, meaning."""
+
+
+def kept_field(made: str, what: str, count: int = 0) -> Field:
+    """Of a state: what so many contacts of a set keep."""
+    kind, unit, doc = KEPT[what]
+    return Field(f"{made}.{what}", (count,), kind, unit, doc)
+
+
+def over_all(made: ConstraintSet) -> tuple[Form, int]:
+    """Of a launch over all contacts of a set, or all that are listed: its form, and how many threads it has."""
+    return (AllListed() if made.lane else SideBySide()), made.count
+
+
 @dataclass(eq=False)
 class NearLanes:
     """The lanes of one set in a step, and what it does of them.  batch: the contacts that are listed; made: the rows of
@@ -41,15 +62,14 @@ class NearLanes:
 
     lanes: (1,) int32, how many there are; first, second, keys: (capacity,) of each, its shapes and its key, which
     ascend; shapes, listed: (rows, 2) those of all rows, and of the contacts of the list; order, offsets, place, count:
-    see `make_listing`; in_turn: may some be left over without a colour?
+    see `make_listing`; kept: of the list, what is `KEPT` from step to step; in_turn: may some be left over
+    without a colour?
     """
 
     model: Model
     of: NearSet
     batch: ConstraintBatch
-    pressed: array
-    slid: array
-    pulled: array
+    kept: Mapping[str, array]
     in_turn: bool
 
     def __post_init__(self) -> None:
@@ -81,7 +101,7 @@ class NearLanes:
     def arrays(self) -> list[array]:
         """All that a step writes before it reads it."""
         own = [self.lanes, self.shapes, self.listed, self.first, self.second, self.keys, self.offsets, self.order]
-        own += [self._place, self._count, self._busy, self.pressed, self.slid, self.pulled]
+        own += [self._place, self._count, self._busy, *self.kept.values()]
         filled = [*self.batch.set.surface.values(), *(a for pair in self._known for a in pair)]
         return [*own, self.made.points, self.batch.set.points, *filled]
 
@@ -114,15 +134,11 @@ class NearLanes:
         return [rows.begin, *back, self.offsets]
 
     @property
-    def history(self) -> tuple[Field, Field, Field, Field]:
+    def history(self) -> tuple[Field, ...]:
         """The keys of the pairs of a state, and the forces of their contacts."""
-        n = self.keys.size
-        return (
-            Field(f"{self.made.name}.keys", (n,), "int", "", "pairs that were near", True),
-            Field(f"{self.made.name}.pressed", (n * self.of.lane,), "real", "N", "normal forces of contacts"),
-            Field(f"{self.made.name}.slid", (n * self.of.lane,), "vec3", "m", "slips that friction takes back"),
-            Field(f"{self.made.name}.pulled", (n * self.of.lane,), "vec3", "N", "forces of friction"),
-        )
+        made, n = self.made, self.keys.shape
+        keys = Field(f"{made.name}.keys", n, "int", "", "pairs that were near", True)
+        return keys, *(kept_field(made.name, what, made.count) for what in KEPT)
 
     def assign(self, total: array, pairs: array) -> None:
         """The lanes of these pairs."""
@@ -177,7 +193,7 @@ class NearLanes:
         """The forces with which the pairs ended the last step."""
         keys, *kept = (before.history[field.name] for field in self.history)
         inputs = [self.of.lane, self.offsets, self.order, self.keys, keys, *kept]
-        launch(make_recall(self.model.dtype), self.made.count, inputs, [self.pressed, self.slid, self.pulled])
+        launch(make_recall(self.model.dtype), self.made.count, inputs, [*self.kept.values()])
 
     def keep(self, contacts: Any, after: State, dt: float) -> None:
         """Keeps the forces with which they end this one; contacts: see `contact_struct`."""
@@ -185,7 +201,7 @@ class NearLanes:
         keys.assign(self.keys)
         of = contacts
         parted = [of.multiplier, of.late, of.along, of.cut, of.rubbed, of.impacts.rests]
-        inputs = [self.of.lane, self.lanes, self._place, *parted, dt, self.slid]
+        inputs = [self.of.lane, self.lanes, self._place, *parted, dt, self.kept["averaged"], self.kept["slid"]]
         launch(make_keep(self.model.dtype), self.made.count, inputs, kept)
 
 
@@ -210,9 +226,7 @@ class NearContacts:
                 model,
                 s,
                 b,
-                zeros(b.set.count, real, device, grad),
-                zeros(b.set.count, vector(3, real), device, grad),
-                zeros(b.set.count, vector(3, real), device, grad),
+                {what: zeros(b.set.count, kept_field("", what).dtype(real), device, grad) for what in KEPT},
                 not grad,
             )
             for s in of.sets
