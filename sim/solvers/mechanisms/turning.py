@@ -11,7 +11,7 @@ import numpy as np
 
 from sim.model.state import State
 from sim.solvers.base import Solver
-from sim.solvers.xpbd import SolverXPBD
+from sim.solvers.mechanisms.held import HeldVelocities
 
 MOST = 0.15
 """Turn in a step [rad]: above it, advice is due."""
@@ -20,9 +20,10 @@ MOST = 0.15
 def turning_warning(solver: Solver, state: State, dt: float) -> str:
     """What to say of a step of dt [s] that led to a state; "" where nothing that joints hold, and contacts may hit,
     turns far in it."""
-    if not isinstance(solver, SolverXPBD) or not solver.held.batches:
+    held: HeldVelocities | None = getattr(solver, "held", None)
+    if held is None or not held.batches:
         return ""
-    model, (_, of_body) = solver.model, solver.held.of_movers
+    model, (_, of_body) = solver.model, held.of_movers
     host = model.device.numpy
     turns = np.linalg.norm(host(state.body_qd)[:, 3:].astype(np.float64), axis=1) * solver.effective_dt(dt)
     turns[host(of_body) < 0] = 0.0
