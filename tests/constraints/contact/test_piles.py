@@ -1,4 +1,4 @@
-"""What rests begins a step with the forces that it needs: piles do not sink in, do not creep, and do not sway."""
+"""What rests begins a step with the forces that it needs: piles come out of what they sank into, and towers stand."""
 
 from __future__ import annotations
 
