@@ -15,7 +15,7 @@ import numpy as np
 from sim.model.model import Model
 from sim.solvers.base import Solver
 from sim.solvers.mechanisms.joint_errors import rigid_joints
-from sim.solvers.mechanisms.rows import joint_ends, joint_rows, joint_trees
+from sim.solvers.mechanisms.rows import body_name, joint_ends, joint_rows, joint_trees
 
 MEETING = 3
 """Joints at one body from which on sweeps may gain energy."""
@@ -40,8 +40,7 @@ def sweep_growth(solver: Solver) -> tuple[float, str]:
             continue
         found = _growth(model, joints, bodies, solver.sweeps)
         if found > worst:
-            name = next(g.name for g in model.bodies.values() if g.start <= count.argmax() < g.start + g.count)
-            worst, where = found, name
+            worst, where = found, body_name(model, int(count.argmax()))
     return (worst, where) if worst > WORTH_SAYING else (0.0, "")
 
 

@@ -11,6 +11,11 @@ from sim.model.model import Model
 from sim.solvers.mechanisms.joint_errors import rigid_joints
 
 
+def body_name(model: Model, body: int) -> str:
+    """Of the group that a body is of."""
+    return next(g.name for g in model.bodies.values() if g.start <= body < g.start + g.count)
+
+
 def joint_ends(model: Model) -> np.ndarray:
     """(joints, 2): parent and child, -1 the world."""
     return np.stack([_host(model.joint_parent), _host(model.joint_child)], axis=1).astype(int)

@@ -20,7 +20,7 @@ from sim.geometry import rotation_from_quaternion
 from sim.model.model import Model
 from sim.model.state import State
 from sim.solvers.base import Solver
-from sim.solvers.mechanisms.rows import frame_of, joint_ends, joint_rows, joint_trees, root_of
+from sim.solvers.mechanisms.rows import body_name, frame_of, joint_ends, joint_rows, joint_trees, root_of
 
 MOST = 1.2
 """Of omega h: above it, advice is due."""
@@ -89,7 +89,7 @@ def fastest_swing(solver: Solver, state: State, dt: float) -> Swing | None:
                 (j for j in pulling if body in ends[j]), key=lambda j: float(np.linalg.norm(pulls[j])), default=-1
             )
             if own >= 0:
-                name = next(g.name for g in model.bodies.values() if g.start <= body < g.start + g.count)
+                name = body_name(model, body)
                 label = list(model.joints)[own // model.worlds]
                 worst = Swing(float(np.sqrt(rates[-1])) * dt, name, label, float(np.linalg.norm(pulls[own])))
     return worst

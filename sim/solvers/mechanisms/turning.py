@@ -12,6 +12,7 @@ import numpy as np
 from sim.model.state import State
 from sim.solvers.base import Solver
 from sim.solvers.mechanisms.held import HeldVelocities
+from sim.solvers.mechanisms.rows import body_name
 
 MOST = 0.15
 """Turn in a step [rad]: above it, advice is due."""
@@ -30,8 +31,7 @@ def turning_warning(solver: Solver, state: State, dt: float) -> str:
     if not turns.max(initial=0.0) > MOST:
         return ""
     body = int(turns.argmax())
-    name = next(g.name for g in model.bodies.values() if g.start <= body < g.start + g.count)
     return (
-        f"{name!r} turns by {turns[body]:.2g} rad in a step of {dt:.3g} s: where it or what is joined to it is hit,"
+        f"{body_name(model, body)!r} turns by {turns[body]:.2g} rad in a step of {dt:.3g} s: where it or what is joined to it is hit,"
         f" energy may be gained, and derivatives be off; take {int(np.ceil(turns[body] / MOST))} times as many substeps"
     )

@@ -35,18 +35,18 @@ MEETING = 4
 """Contacts of a pair that have colours at once, where it may have as many: those of a face on another one."""
 
 
-KEPT = {
+REMEMBERED = {
     "pressed": ("real", "N", "normal forces of contacts"),
     "averaged": ("vec2", "N", "normal forces in many steps"),
     "slid": ("vec3", "m", "slips that friction takes back"),
     "pulled": ("vec3", "N", "forces of friction"),
 }
-"""What contacts keep from step to step: kind, unit, meaning."""
+"""What contacts keep from step to step, in the state: kind, unit, meaning."""
 
 
 def kept_field(made: str, what: str, count: int = 0) -> Field:
     """Of a state: what so many contacts of a set keep."""
-    kind, unit, doc = KEPT[what]
+    kind, unit, doc = REMEMBERED[what]
     return Field(f"{made}.{what}", (count,), kind, unit, doc)
 
 
@@ -62,7 +62,7 @@ class NearLanes:
 
     lanes: (1,) int32, how many there are; first, second, keys: (capacity,) of each, its shapes and its key, which
     ascend; shapes, listed: (rows, 2) those of all rows, and of the contacts of the list; order, offsets, place, count:
-    see `make_listing`; kept: of the list, what is `KEPT` from step to step; in_turn: may some be left over
+    see `make_listing`; kept: of the list, what is `REMEMBERED` from step to step; in_turn: may some be left over
     without a colour?
     """
 
@@ -138,7 +138,7 @@ class NearLanes:
         """The keys of the pairs of a state, and the forces of their contacts."""
         made, n = self.made, self.keys.shape
         keys = Field(f"{made.name}.keys", n, "int", "", "pairs that were near", True)
-        return keys, *(kept_field(made.name, what, made.count) for what in KEPT)
+        return keys, *(kept_field(made.name, what, made.count) for what in REMEMBERED)
 
     def assign(self, total: array, pairs: array) -> None:
         """The lanes of these pairs."""
@@ -226,7 +226,7 @@ class NearContacts:
                 model,
                 s,
                 b,
-                {what: zeros(b.set.count, kept_field("", what).dtype(real), device, grad) for what in KEPT},
+                {what: zeros(b.set.count, kept_field("", what).dtype(real), device, grad) for what in REMEMBERED},
                 not grad,
             )
             for s in of.sets

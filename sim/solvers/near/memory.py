@@ -13,7 +13,7 @@ from sim.model.fields import Field
 from sim.model.model import Model
 from sim.model.state import State
 from sim.solvers.batch import ConstraintBatch
-from sim.solvers.near.lanes import KEPT, NearContacts, NearLanes, kept_field, over_all
+from sim.solvers.near.lanes import REMEMBERED, NearContacts, NearLanes, kept_field, over_all
 
 
 @dataclass(eq=False)
@@ -58,11 +58,11 @@ class ContactMemory:
         return any(len(t.batch.set.slots.bodies) > 1 for t in self.touching.values())
 
     def _kept(self, t: Touching) -> list[str]:
-        """What the contacts of a set keep, of `KEPT`."""
+        """What the contacts of a set keep, of `REMEMBERED`."""
         bodies = bool(t.batch.set.slots.bodies)
         pressed, slid = bodies or self.crowded, bodies and self._stacks
         wanted = {"pressed": pressed, "averaged": bodies, "slid": slid, "pulled": self.crowded}
-        return [what for what in KEPT if wanted[what]]
+        return [what for what in REMEMBERED if wanted[what]]
 
     @property
     def history(self) -> tuple[Field, ...]:
