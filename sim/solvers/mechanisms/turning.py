@@ -31,7 +31,8 @@ def turning_warning(solver: Solver, state: State, dt: float) -> str:
     if not turns.max(initial=0.0) > MOST:
         return ""
     body = int(turns.argmax())
+    name = body_name(model, body)
     return (
-        f"{body_name(model, body)!r} turns by {turns[body]:.2g} rad in a step of {dt:.3g} s: where it or what is joined to it is hit,"
+        f"{name!r} turns by {turns[body]:.2g} rad in a step of {dt:.3g} s: where it or what is joined to it is hit,"
         f" energy may be gained, and derivatives be off; take {int(np.ceil(turns[body] / MOST))} times as many substeps"
     )
