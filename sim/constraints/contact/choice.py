@@ -280,7 +280,9 @@ def make_choice(c: Constraint, slots: Slots, real: Scalar, lane: int = 0) -> Ker
     @kernel(name=f"choose_{c.name}_{slots.kinds}_lanes")
     def choose_near(
         lanes: array[int],
-        reach: real,
+        keys: array[int],
+        each: int,
+        margins: array[real],
         points: array2d[int],
         placing: SlotData,
         bodies: Bodies,
@@ -291,6 +293,7 @@ def make_choice(c: Constraint, slots: Slots, real: Scalar, lane: int = 0) -> Ker
     ):
         if tid() < lanes[0] * static(lane // some):
             k = tid() * some
+            reach = 2.0 * margins[keys[k // lane] // each // each]  # neither is pushed further
             _, _, _, begun, _, turns, poses = movers(k, points, bodies, particle, dx, turn)
             now, before = points_at([], poses, fields_at(placing, k)), points_at([], begun, fields_at(placing, k))
             sizes = length(data.half[k]), length(data.other_half[k])

@@ -94,7 +94,7 @@ class Choices:
             of, placing, data, given, threads = made, batch.placing, batch.parameters, list[object](), made.count
             lanes = self._lanes(batch)
             if lanes is not None and self.near is not None:
-                of, placing, data, given = lanes.made, lanes.placing, lanes.data, [lanes.lanes, self.near.reach]
+                of, placing, data, given = lanes.made, lanes.placing, lanes.data, self.near.looked_for(lanes)
                 threads = made.count // rows_at_once(c)
             with recording.paused():  # signs have no gradient
                 launch(make_choice(c, slots, real, made.lane), threads, [*given, of.points, placing, *moved], [data])

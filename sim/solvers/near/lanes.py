@@ -13,6 +13,7 @@ from typing import Any
 from sim.constraints.contact.forms import AllListed, Form, Listed, ListedInTurn, SideBySide
 from sim.constraints.contact.listing import BITS, make_listing, make_pick, pick_points
 from sim.constraints.contact.resting import make_keep, make_recall
+from sim.constraints.contact.shapes import contact_plane
 from sim.constraints.projection import parameter_struct
 from sim.constraints.slots.bodies import slot_struct
 from sim.core.lang.types import int32, vector
@@ -24,6 +25,7 @@ from sim.core.spatial.sorting import Scan
 from sim.model.collision.detection import ContactError
 from sim.model.collision.near.declared import BodyContact, NearSet
 from sim.model.collision.near.kernels import near_kernels
+from sim.model.collision.near.separation import separation_kernels
 from sim.model.constraint_set import ConstraintSet
 from sim.model.fields import Field
 from sim.model.model import Model
@@ -140,14 +142,14 @@ class NearLanes:
         keys = Field(f"{made.name}.keys", n, "int", "", "pairs that were near", True)
         return keys, *(kept_field(made.name, what, made.count) for what in REMEMBERED)
 
-    def assign(self, total: array, pairs: array) -> None:
-        """The lanes of these pairs."""
+    def assign(self, total: array, pairs: array, gaps: array, margins: array) -> None:
+        """The lanes of these pairs, as far as margins leave them."""
         model = self.model
         near = model.near
         assert near is not None
         found = [near.each, total, pairs, near.solids, near.classes, self.of.roles, model.shape_body]
         written = [self.lanes, self.first, self.second, self.keys]
-        launch(near_kernels(model.dtype).assign, 1, [*found, model.body_inv_mass], written)
+        launch(near_kernels(model.dtype).assign, 1, [*found, model.body_inv_mass, gaps, margins], written)
 
     def list_chosen(self, left_over: array) -> None:
         """Lists what the step has chosen, with what is known of it; left_over: (1,) the most without a colour."""
@@ -207,7 +209,10 @@ class NearLanes:
 
 @dataclass(eq=False)
 class NearContacts:
-    """The near pairs of a model in a step, by name of their set."""
+    """The near pairs of a model in a step, by name of their set.
+
+    gaps: (capacity,) [m] how far pairs are apart at least; margins: (worlds,) [m] how far contacts may push shapes.
+    """
 
     model: Model
     bodies: BodyStep
@@ -235,6 +240,10 @@ class NearContacts:
         self._low, self._high = make(n, vector(3, real)), make(n, vector(3, real))
         self._offset, self.pairs = make(n + 1), make((of.capacity, 2))
         self.total, self.needed, self.beyond = make(1), make(1), make(1, real)
+        self.gaps, self.margins = make(of.capacity, real), make(of.planes.shape[0], real)
+        alone = all(b.set.name in self.sets or b.set.constraint is contact_plane for b in self.batches.values()
+                    if b.set.slots.bodies)  # fmt: skip
+        self._least = of.least_margin if alone else of.margin
         self._scan = Scan(n + 1, device)
         self.in_turn = not grad
         self.left_over = make(1)
@@ -243,18 +252,17 @@ class NearContacts:
     def scratch(self) -> list[array]:
         """Arrays that every step writes before it reads them, and what it reports."""
         own = [self._low, self._high, self._offset, self.pairs, self.total, self.needed, self.beyond, self.left_over]
-        return [*own, *(a for lanes in self.sets.values() for a in lanes.arrays)]
+        return [*own, self.gaps, self.margins, *(a for lanes in self.sets.values() for a in lanes.arrays)]
 
     @property
     def history(self) -> tuple[Field, ...]:
         """What states keep of pairs."""
         return tuple(field for lanes in self.sets.values() for field in lanes.history)
 
-    @property
-    def reach(self) -> float:
-        """How near [m] two shapes that may touch are predicted, beside what they have come in the step: neither is
-        pushed further than the margin beyond that."""
-        return 2.0 * self.of.margin
+    def looked_for(self, lanes: NearLanes) -> list[object]:
+        """What says which contacts of lanes are near: two shapes that touch are predicted within twice the margin of
+        their world, beside what they have come in the step, as neither is pushed further beyond that."""
+        return [lanes.lanes, lanes.keys, self.of.each, self.margins]
 
     def begin(self) -> None:
         """Forgets what was reported."""
@@ -278,15 +286,24 @@ class NearContacts:
             self._scan.run(self._offset)
             launch(k.list_pairs, of.solids.size, [*boxes, self._offset], [self.pairs])
             launch(k.take_total, 1, [self._offset], [self.total, self.needed])
+            self._take_margins()
             for lanes in self.sets.values():
-                lanes.assign(self.total, self.pairs)
+                lanes.assign(self.total, self.pairs, self.gaps, self.margins)
         for lanes in self.sets.values():
             lanes.fill()
+
+    def _take_margins(self) -> None:
+        """How far contacts may push shapes in this step."""
+        of, k = self.of, separation_kernels(self.model.dtype)
+        given = [of.each, *self._shapes(), self._least, of.margin]
+        self.margins.fill_(self._least)
+        launch(k.of_pairs, of.capacity, [self.total, self.pairs, *given], [self.gaps, self.margins])
+        launch(k.of_planes, of.solids.size, [of.planes, *given], [self.margins])
 
     def check(self) -> None:
         """Notes whether shapes are where they were looked for, as a step ends."""
         with recording.paused():
-            inputs = [*self._shapes(), self._low, self._high]
+            inputs = [*self._shapes(), self._low, self._high, self.of.each, self.of.margin, self.margins]
             launch(near_kernels(self.model.dtype).check, self.of.solids.size, inputs, [self.beyond])
 
     def refuse_incomplete(self) -> None:

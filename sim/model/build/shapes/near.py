@@ -45,6 +45,8 @@ MOST = 2**31 - 1
 """Pairs and rows have numbers of 32 bits."""
 MARGIN = 0.1
 """In least half widths of the shapes of bodies, where none is given."""
+LEAST_MARGIN = 0.01
+"""The same of a step in which no shape is predicted inside of another one."""
 
 
 @dataclass(frozen=True)
@@ -158,12 +160,15 @@ def near_contact(
         made[sets[-1].name] = _set_with_room(kind, sets[-1], capacity, make)
     everyone = np.concatenate([worlds * number + world for world in range(worlds)]).astype(np.int32)
     has = [np.repeat([key in s.values for s in shapes], worlds).astype(np.int32) for key in ("mu", "restitution")]
+    planes = [k for k, shape in enumerate(shapes) if shape.kind == "plane"]
     contact = BodyContact(
         MARGIN * least if block.margin is None else block.margin,
+        LEAST_MARGIN * least if block.margin is None else block.margin,
         capacity,
         _colors(len(solids), worlds, capacity, make.requires_grad),
         len(solids),
         make.constant(everyone, int32),
+        make.constant(np.array(planes, np.int32) * worlds + np.arange(worlds, dtype=np.int32)[:, None], int32),
         make.constant(classes.astype(np.int32), int32),
         make.constant(may, int32),
         make.constant(has[0], int32),

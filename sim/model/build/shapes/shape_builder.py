@@ -44,8 +44,9 @@ class ShapeBuilder(BodyBuilder):
         does by itself where there are more than 64 pairs of shapes in a world; of fewer all are constraints.
 
         margin [m]: how far a step may push a shape beyond where it would go without contacts, and half of its way;
-        default: a tenth of the least half width.  capacity: room for near pairs of shapes, of all worlds and of each
-        two kinds; default: 64, and 8 for each shape.  What does not suffice is an error.  Called once.
+        default: a tenth of the least half width at most, and less where contacts alone push and nothing is deep.
+        capacity: room for near pairs of shapes, of all worlds and of each two kinds; default: 64, and 8 for each shape.
+        What does not suffice is an error.  Called once.
         """
         self._open("detect_bodies")
         if self._near is not None:

@@ -35,18 +35,22 @@ class NearSet:
 class BodyContact:
     """The shapes of a model that are looked for in every step, world by world.
 
-    margin [m]: how far projections may take a shape from where it is predicted, beside half of what it has come;
+    margin [m]: how far projections may take a shape from where it is predicted at most, beside half of what it has
+    come; least_margin [m]: the same where contacts alone push shapes, and none is predicted inside of another one.
     capacity: room for pairs, of each set, and of all; colors: in which pairs may be taken, the others after these.
-    solids: (n,) int32 shapes; each: how many of a world; classes: (each,) int32, of kind and whether it is on a body;
+    solids: (n,) int32 shapes; each: how many of a world; planes: (worlds, p) int32 shapes; classes: (each,) int32,
+    of kind and whether it is on a body;
     may: (each, each) int32, 1 where a solid and a later one touch, if they meet; rubs, bounces: (shapes,) int32, 1
     where a shape has a coefficient of friction, of restitution.
     """
 
     margin: float
+    least_margin: float
     capacity: int
     colors: int
     each: int
     solids: array
+    planes: array
     classes: array
     may: array
     rubs: array
@@ -56,7 +60,7 @@ class BodyContact:
     @property
     def arrays(self) -> list[array]:
         """All that detection reads."""
-        own = [self.solids, self.classes, self.may, self.rubs, self.bounces]
+        own = [self.solids, self.planes, self.classes, self.may, self.rubs, self.bounces]
         return [*own, *(a for s in self.sets for a in (s.roles, s.units) if a is not None)]
 
 

@@ -106,10 +106,14 @@ def near_kernels(real: Scalar) -> NearKernels:
         turn: array[Quat],
         low: array[vec3],
         high: array[vec3],
+        each: int,
+        margin: real,
+        margins: array[real],
         beyond: array[real],
     ):
-        """How far a shape is out of its box as a step ends."""
+        """How far a shape is out of its box as a step ends, were that as wide as the margin of its world."""
         t = tid()
+        narrower = margin - margins[t // each]
         i = solids[t]
         b = shape_body[i]
         if b >= 0:
@@ -117,6 +121,7 @@ def near_kernels(real: Scalar) -> NearKernels:
             middle, reach = box_of(bodies.x[b] + dx[b], turn[b] * bodies.q[b], transform[i], com[b], half)
             for k in static(range(3)):
                 out = max(low[t][k] - (middle[k] - reach[k]), middle[k] + reach[k] - high[t][k])
+                out += narrower
                 if not out <= 0.0:
                     atomic_max(beyond, 0, out)
 
@@ -168,17 +173,20 @@ def near_kernels(real: Scalar) -> NearKernels:
         roles: array2d[int],
         shape_body: array[int],
         inv_mass: array[real],
+        gaps: array[real],
+        margins: array[real],
         lanes: array[int],
         first: array[int],
         second: array[int],
         keys: array[int],
     ):
-        """The lanes of a set: those of the pairs that are for it and of which something is free, in their order."""
+        """The lanes of a set: those of the pairs that are for it, of which something is free, and which margins leave,
+        in their order."""
         n = 0
         for e in range(min(total[0], pairs.shape[0])):
             t, u = pairs[e, 0], pairs[e, 1]
             role = roles[classes[t % each], classes[u % each]]
-            if role > 0:
+            if role > 0 and gaps[e] < 2.0 * margins[t // each]:
                 one, other = solids[t], solids[u]
                 a, b = shape_body[one], shape_body[other]
                 free = False

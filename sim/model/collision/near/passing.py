@@ -11,13 +11,13 @@ from sim.constraints.contact.choice import LOOKED
 from sim.constraints.slots.bodies import body_struct, seen_from
 from sim.core.lang.frontend.builtins import abs, atomic_max, static, tid
 from sim.core.lang.frontend.function import func
-from sim.core.lang.library.quaternion import quat_rotate, quat_to_matrix
+from sim.core.lang.library.quaternion import quat_to_matrix
 from sim.core.lang.library.vector import dot, length
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, quaternion, transformation, vector
 from sim.core.runtime.arrays.array import array, array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
-from sim.model.collision.near.extents import extent
+from sim.model.collision.near.extents import extent, placed
 from sim.model.fields import BOX, CAPSULE
 
 AWAY = 0.25
@@ -42,7 +42,7 @@ def make_passing(real: Scalar, near: bool) -> Kernel:
         """The frame of a shape as a step begins."""
         own = transform[i]
         if b >= 0:
-            own = frame(bodies.x[b] + quat_rotate(bodies.q[b], own.p - com[b]), bodies.q[b] * own.q)
+            own = placed(own, bodies.x[b], bodies.q[b], com[b])
         return own
 
     @func
@@ -50,8 +50,7 @@ def make_passing(real: Scalar, near: bool) -> Kernel:
         """The same as it ends."""
         own = transform[i]
         if b >= 0:
-            q = turn[b] * bodies.q[b]
-            own = frame(bodies.x[b] + dx[b] + quat_rotate(q, own.p - com[b]), q * own.q)
+            own = placed(own, bodies.x[b] + dx[b], turn[b] * bodies.q[b], com[b])
         return own
 
     @func

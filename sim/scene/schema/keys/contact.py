@@ -23,7 +23,7 @@ CONTACT = Table((
         "for each point"),
     key("bodies", Table((
         key("margin", Number("m", POSITIVE), "a step may push a shape so far beyond where it would go without "
-            "contacts, and half of its way; default: a tenth of the least half width"),
+            "contacts, and half of its way; default: a tenth of the least half width at most"),
         key("capacity", Int(1), "room for near pairs of shapes, of each two kinds; default: 64, and 8 for each shape"),
     )), "every step looks for shapes of bodies that are near each other; default: where more than 64 pairs may touch"),
 ))
