@@ -169,7 +169,7 @@ def test_a_ball_hits_a_chain_whatever_it_weighs(mass: float, phase: float) -> No
 
 @pytest.mark.parametrize("hit_by", [None, 480, 1920])
 def test_linkages_keep_their_momentum(hit_by: int | None) -> None:
-    """Free ones; the angular one to first order in the step where something hits them (decision 22)."""
+    """Free ones; the angular one to first order in the step where something hits them (decision 29)."""
     rate, builder = hit_by or 480, sim.ModelBuilder(gravity=(0, 0, 0))
     cfg = {"mu": 0.3, "restitution": 0.5}
     for k, spin in enumerate([(0.3, 0.8, 0.3), (-1.3, 0.9, 0.4)]):
