@@ -259,11 +259,11 @@ def measure(n: int, library: ctypes.CDLL | None, rounds: int) -> dict[str, float
 
 
 ROWS = (
-    ("forward / C", "forward", "C forward", 1.15, 0.65),
-    ("backward / C", "stored backward", "C stored backward", 1.2, 0.6),
-    ("forward + backward, stored / C", "stored", "C stored", 1.2, 0.65),
+    ("forward / C", "forward", "C forward", 0.7, 0.6),
+    ("backward / C", "stored backward", "C stored backward", 0.72, 0.6),
+    ("forward + backward, stored / C", "stored", "C stored", 0.7, 0.62),
     ("(F + B) / F", "stored", "forward", 3.2, 2.8),
-    ("checkpointed / stored", "checkpointed", "stored", 1.6, 1.4),
+    ("checkpointed / stored", "checkpointed", "stored", 1.25, 1.25),
     *((f"{name} / ours, forward", f"{name} forward", "forward", None, None) for name in PEERS),
     *((f"{name} / ours, forward + backward", f"{name} gradient", "stored", None, None) for name in ("jax", "torch")),
 )

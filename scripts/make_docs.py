@@ -250,7 +250,7 @@ below show both, and tests of balls that hit off their centres, smooth or rough 
 rods, pendulums that meet a wall aslant, and Newton's cradle. What rests, slides or rolls on other contacts is pressed
 and rubbed by them as before the impact until that, and as after it from there on: particles, welded bodies and balls
 that come to a wall, a box that slides into something, and a block that rocks from edge to edge, have the derivatives
-of the motion too; where a face hits a wall all but at the end of a step, not yet (docs/limits.md). Friction turns round
+of the motion too, in most phases of the step; [what is off, and by how much](limits.md#impacts). Friction turns round
 within the step in which what slides comes to a stop and goes back, as on a slope or a spring, also that of joints; and
 particles and balls that leave a face over an edge are held up until they do.
 
@@ -276,8 +276,7 @@ differences to both sides, and takes the gradient for right if it is one of them
 friction or restitution at all, the report says why: nothing touches, nothing slips, or nothing hits faster than what
 rests.
 
-Pairs of surfaces that collide with themselves are counted where they push, and for their penetration, not yet for
-switches. Nothing is smoothed. In the player the contacts of what was found can be switched on: their places, redder the
+Pairs of surfaces that collide with themselves are counted like that, too. Nothing is smoothed. In the player the contacts of what was found can be switched on: their places, redder the
 deeper they are, and normal and friction forces.
 
 Every second toss of a real cube (ContactNets, 214 of them; `python benchmarks/contactnets.py`): the median, over the
