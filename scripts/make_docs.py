@@ -276,8 +276,8 @@ differences to both sides, and takes the gradient for right if it is one of them
 friction or restitution at all, the report says why: nothing touches, nothing slips, or nothing hits faster than what
 rests.
 
-Pairs of surfaces that collide with themselves are counted like that, too. Nothing is smoothed. In the player the contacts of what was found can be switched on: their places, redder the
-deeper they are, and normal and friction forces.
+Pairs of surfaces that collide with themselves are counted like that, too. Nothing is smoothed. In the player the
+contacts of what was found can be switched on: their places, redder the deeper they are, and normal and friction forces.
 
 Every second toss of a real cube (ContactNets, 214 of them; `python benchmarks/contactnets.py`): the median, over the
 tosses, of how far its centre is from the recorded one [mm], on average over a toss, at 592 steps a second:

@@ -169,11 +169,16 @@ def pose(name: str, value: Any) -> np.ndarray:
     """A transform as (7,): position and a unit quaternion (x, y, z, w).  None is the identity; (3,) a position."""
     if value is None:
         return np.array([0.0, 0, 0, 0, 0, 0, 1])
-    host = np.asarray(value.data if hasattr(value, "data") and hasattr(value, "type") else value, np.float64).ravel()
+    wanted = "Give a transform, `sim.transform(p, q)`, or its 7 numbers: position and quaternion (x, y, z, w)"
+    try:
+        given = value.data if hasattr(value, "data") and hasattr(value, "type") else value
+        host = np.asarray(given, np.float64).ravel()
+    except (TypeError, ValueError):
+        raise ModelError(f"{name} is {value!r}", wanted) from None
     if host.shape == (3,):
         host = np.concatenate([host, [0, 0, 0, 1]])
     if host.shape != (7,) or not np.isfinite(host).all():
-        raise ModelError(f"{name} is {value!r}", "Give a transform: position and quaternion (x, y, z, w)")
+        raise ModelError(f"{name} is {value!r}", wanted)
     length = np.linalg.norm(host[3:])
     if not length:
         raise ModelError(f"{name} has a quaternion of length 0", "(0, 0, 0, 1) is no rotation")
