@@ -79,8 +79,9 @@ class PairLists:
         self.moved, self.report, self.deep = make(n, real), make((PIECES, 2), real), make(2 * room, real)
         self._at = make(of.points.size, vec3), make(edges, vec3)
         self._parts = make(triangles + 1), make(edges + 1)
+        self._seen, self._free = (make(triangles), make(edges)), (make(triangles + 1), make(edges + 1))
         self._found, self._next = make(room), make(n + 1)
-        self._furthest, self._longest = make(1, real), (make(1, real), make(1, real))  # points have no length
+        self._furthest, self._longest = make(1, real), (make(3, real), make(3, real))  # points have no sides
         every = max(of.points.shape[1] // SAMPLE, 1)
         self._sample = array(of.points.numpy()[:, ::every], dtype=int32, device=device)
         self._scans = Scan(triangles + 1, device), Scan(edges + 1, device), Scan(n + 1, device)
@@ -107,6 +108,8 @@ class PairLists:
             *self._at,
             *(a for boxes in self._boxes for a in boxes),
             *self._parts,
+            *self._seen,
+            *self._free,
             self._found,
             self._next,
             self._furthest,
@@ -141,6 +144,7 @@ class PairLists:
 
     def _list_pairs(self, x: array) -> None:
         of, k, room = self.of, self._kernels, self.of.capacity
+        self.offset.zero_()
         for kind, parts in ((POINT_TRIANGLE, of.triangles), (EDGE_EDGE, of.edges)):
             grid, offset, count = self._grids[kind], self._parts[kind], parts.shape[0]
             grid.build(self._at[kind], of.cell)
@@ -152,26 +156,25 @@ class PairLists:
                 launch(k.take, low.size, [order, self._at[kind]], [low])
             cells = [starts, order, low, high, 1.0 / of.cell, self._dims[kind], self._apart]
             bounds = [of.world, x, of.half_thickness, self.allowed, self._furthest]
-            inputs = [*cells, parts, self._others[kind], *bounds, self._longest[kind], offset, room]
+            inputs = [*cells, parts, self._others[kind], *bounds, self._longest[kind], room]
             counting, filling = k.near[kind]
             offset.zero_()
-            launch(counting, count, inputs, [self._found])
+            launch(counting, count, inputs, [self._seen[kind], offset, self._found])
             self._scans[kind].run(offset)
             launch(k.take_total, count, [offset, kind, room], [self.count, self.needed])
-            launch(filling, count, inputs, [self._found])
+            copy(self._free[kind], offset)
+            launch(filling, count, inputs, [self._seen[kind], self._free[kind], self._found])
             begin = kind * room
             given = [begin, parts, offset, self._found, room, of.owner, of.rest]
-            launch(k.describe[kind], count, given, [self.rows, self.limit])
+            launch(k.describe[kind], count, given, [self.rows, self.limit, self.offset])
 
     def _list_slots(self) -> None:
         k, room = self._kernels, self.of.capacity
-        self.offset.zero_()
-        for kind in (POINT_TRIANGLE, EDGE_EDGE):
-            launch(k.count_slots, room, [kind * room, kind, self.count, self.rows], [self.offset])
         self._scans[2].run(self.offset)
         copy(self._next, self.offset)
         for kind in (POINT_TRIANGLE, EDGE_EDGE):
-            launch(k.fill_slots, room, [kind * room, kind, self.count, self.rows, self._next], [self.slots])
+            offset = self._parts[kind]
+            launch(k.fill_slots, len(offset) - 1, [kind * room, offset, room, self.rows, self._next], [self.slots])
         launch(k.sort_slots, len(self.offset) - 1, [self.offset], [self.slots])
 
     # ------------------------------------------------------------------------------------------ how long they hold

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from sim.constraints.contact.pairs import edge_edge, place_in_triangle, places_on_edges, point_triangle
 from sim.constraints.particles import particle_layout
-from sim.core.lang.frontend.builtins import atomic_add, atomic_max, static, tid
+from sim.core.lang.frontend.builtins import abs, atomic_add, atomic_max, static, tid
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.vector import dot, length
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, vector
 from sim.core.runtime.arrays.array import array, array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
-from sim.core.spatial.hash_grid_queries import cell_of, wrapped
+from sim.core.spatial.hash_grid_queries import cell_of
 
 BEYOND = 2**31 - 1
 """So many pairs, or more."""
@@ -36,7 +36,6 @@ class DetectionKernels:
     near: tuple[tuple[Kernel, Kernel], tuple[Kernel, Kernel]]
     take_total: Kernel
     describe: tuple[Kernel, Kernel]
-    count_slots: Kernel
     fill_slots: Kernel
     sort_slots: Kernel
     check: Kernel
@@ -86,7 +85,8 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
         k = tid()
         a, b = x[edges[k, 0]], x[edges[k, 1]]
         at[k] = 0.5 * (a + b) + apart * real(world[edges[k, 0]])
-        atomic_max(longest, 0, 0.5 * length(b - a))
+        for j in static(range(3)):
+            atomic_max(longest, j, 0.5 * abs(b[j] - a[j]))
 
     @kernel
     def take(order: array[int], at: array[vec3], sorted_at: array[vec3]):
@@ -146,7 +146,7 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
     def cells_between(low, high, inverse, dim: int):
         """First cell along an axis, as one of the grid, and how many."""
         first, last = cell_of(low * inverse), cell_of(high * inverse)
-        return wrapped(first, dim), min(last - first + 1, dim)
+        return first & (dim - 1), min(last - first + 1, dim)  # a power of two
 
     @func
     def run_of(row: int, x: int, across: int, part: int, dim: int, starts):
@@ -198,10 +198,12 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
         return meets
 
     def near(edges: bool, fill: bool) -> Kernel:
-        """Points near triangles `tid()`, or edges near edges: how many, or which, in order.
+        """Points near triangles `tid()`, or edges near edges: how many, and which.
 
         Cells hold the middles of `others`, in the order of the grid; of these what box each is in, and half of the
-        length of the `longest`.
+        `longest` sides (3,).  Edges go in that order too, and look at those behind them alone, so that no two meet
+        twice; the pair belongs to the one with the lower number, which does not depend on where they are.  seen: how
+        many a thread has found; at: where those of a triangle or edge come next.
         """
         corners, meets = (2, edge_meets) if edges else (3, point_meets)
 
@@ -222,12 +224,16 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
             allowed: array[real],
             furthest: array[real],
             longest: array[real],
-            offset: array[int],
             capacity: int,
+            seen: array[int],
+            at: array[int],
             found: array[int],
         ):
-            k = tid()
-            if not fill or (offset[k] >= 0 and offset[k + 1] > offset[k]):
+            rank = tid()
+            if not fill or seen[rank] > 0:
+                k, behind = rank, 0
+                if static(edges):
+                    k, behind = order[rank], rank + 1
                 p = [parts[k, j] for j in static(range(corners))]
                 y = [x[p[j]] for j in static(range(corners))]
                 low, high, own, mean_half = y[0], y[0], allowed[p[0]], half[p[0]]
@@ -237,29 +243,30 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
                 mean_half = mean_half / real(corners)
                 by, shift = own + mean_half + furthest[0], apart * real(world[p[0]])
                 around = vec3(by, by, by)
-                low, high, longer = low - around + shift, high + around + shift, longest[0]
-                x_0, across = cells_between(low[0] - longer, high[0] + longer, inverse, dim)
-                y_0, rows = cells_between(low[1] - longer, high[1] + longer, inverse, dim)
-                z_0, layers = cells_between(low[2] - longer, high[2] + longer, inverse, dim)
-                at, least = offset[k] if fill else 0, k if edges else -1  # of two edges the first lists the second
-                pieces = 2 if x_0 + across > dim else 1
+                low, high = low - around + shift, high + around + shift
+                x_0, across = cells_between(low[0] - longest[0], high[0] + longest[0], inverse, dim)
+                y_0, rows = cells_between(low[1] - longest[1], high[1] + longest[1], inverse, dim)
+                z_0, layers = cells_between(low[2] - longest[2], high[2] + longest[2], inverse, dim)
+                pieces, n = 2 if x_0 + across > dim else 1, 0
                 for z in range(z_0, z_0 + layers):
                     for y_row in range(y_0, y_0 + rows):
                         row = (z if z < dim else z - dim) * dim + (y_row if y_row < dim else y_row - dim)
                         for piece in range(pieces):
                             begin, end = run_of(row, x_0, across, piece, dim, starts)
-                            for e in range(begin, end):
-                                if order[e] > least and overlap(low, high, others_low[e], others_high[e]):
+                            for e in range(max(begin, behind), end):
+                                if overlap(low, high, others_low[e], others_high[e]):
                                     other = others[order[e]]
                                     if meets(p, y, own + mean_half, other, parts, world, x, half, allowed):
+                                        n += 1
+                                        owner, member = k, other
+                                        if static(edges):
+                                            owner, member = min(k, other), max(k, other)
+                                        place_at = atomic_add(at, owner, 1)
                                         if fill:
-                                            if at < capacity:
-                                                found[at] = other
-                                        at += 1
-                if fill:
-                    ascending(found, offset[k], min(at, capacity))
-                else:
-                    offset[k] = at
+                                            if place_at < capacity:
+                                                found[place_at] = member
+                if not fill:
+                    seen[rank] = n
 
         return walk
 
@@ -288,9 +295,13 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
             rest: array[vec3],
             rows: array2d[int],
             limit: array[real],
+            slots_of: array[int],
         ):
+            """slots_of: how often particles are in pairs."""
             k = tid()
-            for e in range(max(offset[k], 0), min(offset[k + 1], capacity)):
+            first, last = max(offset[k], 0), min(offset[k + 1], capacity)
+            ascending(found, first, last)
+            for e in range(first, last):
                 row, other = begin + e, found[e]
                 if edges:
                     rows[row, 0], rows[row, 1] = parts[k, 0], parts[k, 1]
@@ -299,6 +310,8 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
                     rows[row, 0], rows[row, 1] = other, parts[k, 0]
                     rows[row, 2], rows[row, 3] = parts[k, 1], parts[k, 2]
                 p = [rows[row, j] for j in static(range(4))]
+                for j in static(range(4)):
+                    atomic_add(slots_of, p[j], 1)
                 limit[row] = FAR
                 if owner[p[0]] == owner[p[2]]:
                     x = (rest[p[0]], rest[p[1]], rest[p[2]], rest[p[3]])
@@ -308,19 +321,14 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
         return write
 
     @kernel
-    def count_slots(begin: int, kind: int, count: array[int], rows: array2d[int], offset: array[int]):
+    def fill_slots(
+        begin: int, offset: array[int], capacity: int, rows: array2d[int], at: array[int], slots: array[int]
+    ):
         k = tid()
-        if k < count[kind]:
+        for e in range(max(offset[k], 0), min(offset[k + 1], capacity)):
             for j in static(range(4)):
-                atomic_add(offset, rows[begin + k, j], 1)
-
-    @kernel
-    def fill_slots(begin: int, kind: int, count: array[int], rows: array2d[int], at: array[int], slots: array[int]):
-        k = tid()
-        if k < count[kind]:
-            for j in static(range(4)):
-                place_at = atomic_add(at, rows[begin + k, j], 1)
-                slots[place_at] = 4 * (begin + k) + j
+                place_at = atomic_add(at, rows[begin + e, j], 1)
+                slots[place_at] = 4 * (begin + e) + j
 
     @kernel
     def sort_slots(offset: array[int], slots: array[int]):
@@ -339,11 +347,9 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
         moved: array[real],
     ):
         i = points[tid()]
-        gone = length(position(particle[i]) - detected[i] - drift[world[i]])
-        further = moved[i]
-        if not gone <= allowed[i]:
-            further = max(further, gone - allowed[i])
-        moved[i] = further
+        gone = position(particle[i]) - detected[i] - drift[world[i]]
+        if not dot(gone, gone) <= allowed[i] * allowed[i]:
+            moved[i] = max(moved[i], length(gone) - allowed[i])
 
     check.race_free = True  # a point is named once
 
@@ -385,7 +391,6 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
         ((near(False, False), near(False, True)), (near(True, False), near(True, True))),
         take_total,
         (describe(False), describe(True)),
-        count_slots,
         fill_slots,
         sort_slots,
         check,
