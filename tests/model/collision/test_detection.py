@@ -47,10 +47,13 @@ def pairs_of(lists: PairLists) -> list[np.ndarray]:
     return [lists.rows.numpy()[k * room : k * room + count[k]] for k in range(2)]
 
 
-@pytest.mark.parametrize(("seed", "worlds"), [(0, 1), (1, 1), (2, 2)])
-def test_lists_are_those_of_all_pairs(seed: int, worlds: int) -> None:
+@pytest.mark.parametrize(("seed", "worlds", "around"), [(0, 1, False), (1, 1, False), (2, 2, False), (3, 1, True)])
+def test_lists_are_those_of_all_pairs(seed: int, worlds: int, around: bool) -> None:
+    """around: the cloths lie across the end of the grid, and go on at its beginning."""
     model, x, v = crumpled(seed, worlds)
     interval, of = 0.01, model.contact
+    if around:
+        x += 64 * of.cell - x.mean(axis=0)
     lists = listed(model, x, v, interval)
     world, faces, edges = of.world.numpy(), of.triangles.numpy(), of.edges.numpy()
     mean = np.stack([v[world == w].mean(axis=0) for w in range(worlds)])
