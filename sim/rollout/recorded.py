@@ -43,14 +43,14 @@ class RecordedRun(Run):
 
     @property
     def outputs(self) -> list[array]:
-        """What it writes, multipliers without a gradient aside."""
-        return [*self.result.arrays, *(a for a in self.multipliers if a.requires_grad)]
+        """What it writes, but for what is shown without a gradient."""
+        return [*self.result.arrays, *(a for a in self.shown if a.requires_grad)]
 
     def execute(self, tape: Tape | None) -> None:
         """See `Run`; then the rollout is one record of the tape.  Where it raises, the tape knows of nothing."""
         super().execute(tape)
         assert tape is not None, "a recorded run needs a tape"
-        detached = [a for a in self.multipliers if not a.requires_grad]
+        detached = [a for a in self.shown if not a.requires_grad]
         tape.record_function(
             f"rollout of {self.plan.steps} steps",
             self.back,

@@ -65,7 +65,7 @@ class ReverseSweep:
         w.clearing.rerun()
         w.take_forces(start)
         first = sorted(self.kept)
-        self._reverse_segment(run.last, run.plan.steps - run.last, run.multipliers)
+        self._reverse_segment(run.last, run.plan.steps - run.last, run.shown)
         for begin, end in reversed(list(zip(first, first[1:], strict=False))):
             self._reverse_interval(begin, end - begin, run.schedule.states)
         for a in (*of_result, *self.of_frames):

@@ -79,7 +79,7 @@ def _run(plan: Plan, strategy: Strategy | None, tape: Tape | None) -> Trajectory
         )
     pool = pool_of(plan)
     result = plan.result(pool.like)
-    parts = plan, pool, result.bound(), [batch.multiplier for batch in solver.batches]
+    parts = plan, pool, result.bound(), solver.shown
     run: Run
     if observers.current() is not None:
         run = ObservedRun(*parts)

@@ -38,16 +38,16 @@ TOGETHER = 16
 
 @dataclass(eq=False)
 class Run:
-    """One rollout, of which nothing is kept.  multipliers: the solver's own, which show those of the last step."""
+    """One rollout, of which nothing is kept.  shown: what the solver shows of it, see `Solver.shown`."""
 
     plan: Plan
     pool: WorkspacePool
     result: Trajectory
-    multipliers: list[array]
+    shown: list[array]
 
     def execute(self, tape: Tape | None) -> None:
         """Fill the result, now and in replays of a graph that is being captured.  tape: the one that is open."""
-        graph.add_whole_node(self.forward, self.plan.inputs, [*self.result.arrays, *self.multipliers])
+        graph.add_whole_node(self.forward, self.plan.inputs, [*self.result.arrays, *self.shown])
 
     def forward(self) -> None:
         """Fill the result."""
@@ -60,7 +60,7 @@ class Run:
             if w.pairs is not None:
                 w.pairs.begin()
             self._take_steps(w)
-            self._show_multipliers(w)
+            self._show(w)
             w.solver.refuse_incomplete()
             if w.pairs is not None:
                 w.pairs.refuse_incomplete()
@@ -72,9 +72,9 @@ class Run:
         self._advance(w.steps, 0, plan.steps, frames=True)
         self.result.final.overwrite(states[plan.steps % 2])
 
-    def _show_multipliers(self, w: Workspace) -> None:
-        for shown, batch in zip(self.multipliers, w.solver.batches, strict=True):
-            copy(shown, batch.multiplier)
+    def _show(self, w: Workspace) -> None:
+        for shown, own in zip(self.shown, w.solver.shown, strict=True):
+            copy(shown, own)
 
     def _advance(self, steps: StepGraphs, first: int, count: int, frames: bool) -> None:
         """Steps `first` to `first + count - 1`; keeps the frames among them, if asked to."""
@@ -162,6 +162,6 @@ class ObservedRun(Run):
             a, b = b, a
             self.keep_frame(step, a)
         self.result.final.copy_from(a)
-        self._show_multipliers(w)
+        self._show(w)
         if w.pairs is not None:
             self.result.penetration.take(w.pairs)

@@ -261,6 +261,11 @@ class Solver:
         return [*(b.multiplier for b in self.batches), *self._held, *air, *own]
 
     @property
+    def shown(self) -> list[array]:
+        """What a rollout shows of its steps: the multipliers of the batches in the last one, and reports."""
+        return [batch.multiplier for batch in self.batches]
+
+    @property
     def history(self) -> tuple[Field, ...]:
         """Fields that this solver adds to the states that it steps."""
         return (*self._integrator.history, *self._bodies.history)

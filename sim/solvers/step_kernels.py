@@ -12,12 +12,12 @@ from typing import Any
 from sim.constraints.particles import particle_layout
 from sim.constraints.slots.rotations import logarithm
 from sim.core.lang.constants import pi
-from sim.core.lang.frontend.builtins import cos, stop_gradient, tid
+from sim.core.lang.frontend.builtins import cos, max, stop_gradient, tid
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.quaternion import quat_from_rotation_vector, quat_inverse, quat_rotate
 from sim.core.lang.library.scalar import clamp
 from sim.core.lang.library.search import lower_bound
-from sim.core.lang.library.vector import length
+from sim.core.lang.library.vector import length, spatial_bottom
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, Struct, array_type, float32, float64, int32, vector
 from sim.core.runtime.arrays.array import array, array2d
@@ -351,6 +351,19 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
 
     push.race_free = True  # every point is pushed once
     return StepKernels(predict, finish, predict_bdf2, finish_bdf2, extrapolate, prescribe, correct, push)
+
+
+@cache
+def make_turns(real: Scalar) -> Kernel:
+    """The furthest [rad] that bodies `tid()` of some mechanism have turned in a step."""
+
+    @kernel
+    def note_turns(of_body: array[int], body_qd: array[vector(6, real)], dt: real, furthest: array[real]):
+        i = tid()
+        if of_body[i] >= 0:
+            furthest[i] = max(furthest[i], dt * length(spatial_bottom(body_qd[i])))
+
+    return note_turns
 
 
 @cache

@@ -19,7 +19,6 @@ from sim.solvers.base import Solver
 from sim.solvers.batch import ConstraintBatch
 from sim.solvers.mechanisms.joint_errors import joint_warning
 from sim.solvers.mechanisms.swing import swing_warning
-from sim.solvers.mechanisms.turning import turning_warning
 from sim.solvers.residual import StepResidual, step_residuals
 from sim.solvers.xpbd import SolverXPBD
 
@@ -272,6 +271,7 @@ def warn_of_steps(solver: Solver, after: State, steps: int, dt: float) -> None:
     texts = [rounding_warning(solver.model, steps * dt, dt)]
     if isinstance(solver, SolverXPBD):
         texts.append(residual_warning(solver, step_residuals(solver, after, dt), dt))
-    texts += [joint_warning(solver, after), swing_warning(solver, after, dt), turning_warning(solver, after, dt)]
+        texts.append(solver.held.turns.warning(dt))
+    texts += [joint_warning(solver, after), swing_warning(solver, after, dt)]
     for text in filter(None, texts):
         warnings.warn(text, NumericsWarning, stacklevel=4)

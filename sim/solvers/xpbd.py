@@ -196,6 +196,7 @@ class SolverXPBD(Solver, key="xpbd"):
     def forget_reports(self) -> None:
         """See `Solver`."""
         self.friction.forget_reports()
+        self.held.turns.begin()
 
     def refuse_incomplete(self) -> None:
         """See `Solver`."""
@@ -243,6 +244,11 @@ class SolverXPBD(Solver, key="xpbd"):
             *direct,
             *surfaces,
         ]
+
+    @property
+    def shown(self) -> list[array]:
+        """See `Solver`."""
+        return [*super().shown, self.held.turns.angle]
 
     def swept_count(self, batch: ConstraintBatch) -> int:
         """How many constraints of a batch are swept, not solved directly."""
@@ -312,6 +318,7 @@ class SolverXPBD(Solver, key="xpbd"):
         self._finish(s)  # lines 15 and 16
         self._rebound(s)
         self.friction.end(s.before, s.after, s.particle, s.dt)
+        self.held.turns.note(s.after.body_qd, s.dt)
 
     def _hold_prediction(self, s: Substep) -> None:
         """Rigid constraints on what contacts may touch come first: impacts are those of what they hold, and what sweeps

@@ -34,6 +34,7 @@ from sim.model.model import Model
 from sim.solvers.base import Substep
 from sim.solvers.batch import ConstraintBatch, Launches, swept
 from sim.solvers.bodies import BodyStep
+from sim.solvers.mechanisms.turning import FurthestTurns
 
 COUPLED = 8
 """Sweeps over contacts and what is rigid on the same movers, over positions, at least, and before that over the latter
@@ -176,6 +177,7 @@ class HeldVelocities:
         self.of_movers, of_batches, count = mechanisms(model, self.batches)
         self._pushed, self.hit, self.reached = (zeros(count, int32, device) for _ in range(3))
         self._all = full(count, 1, int32, device)
+        self.turns = FurthestTurns(model, self.of_movers[1], bool(self.batches))
         self.since = zeros(count, vec3, device, grad)
         self._held = [
             _Held(
@@ -241,6 +243,7 @@ class HeldVelocities:
     def scratch(self) -> list[array]:
         """Arrays that every step writes before it reads them."""
         own = [self._pushed, self.hit, self.reached, self.since, *self.predicted, self.gains, self.body_gains]
+        own.append(self.turns.angle)
         return own + [a for held in self._held for a in self._kept(held)]
 
     @staticmethod

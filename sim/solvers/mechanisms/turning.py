@@ -7,32 +7,55 @@ gained more than 1 % of their energy all turned by .2 rad and more in some step.
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
+from math import ceil
 
-from sim.model.state import State
-from sim.solvers.base import Solver
-from sim.solvers.mechanisms.held import HeldVelocities
+from sim.core.runtime.ambient import recording
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.launch.launch import launch
+from sim.model.model import Model
 from sim.solvers.mechanisms.rows import body_name
+from sim.solvers.step_kernels import make_turns
 
 MOST = 0.15
 """Turn in a step [rad]: above it, advice is due."""
 
 
-def turning_warning(solver: Solver, state: State, dt: float) -> str:
-    """What to say of a step of dt [s] that led to a state; "" where nothing that joints hold, and contacts may hit,
-    turns far in it."""
-    held: HeldVelocities | None = getattr(solver, "held", None)
-    if held is None or not held.batches:
-        return ""
-    model, (_, of_body) = solver.model, held.of_movers
-    host = model.device.numpy
-    turns = np.linalg.norm(host(state.body_qd)[:, 3:].astype(np.float64), axis=1) * solver.effective_dt(dt)
-    turns[host(of_body) < 0] = 0.0
-    if not turns.max(initial=0.0) > MOST:
-        return ""
-    body = int(turns.argmax())
-    name = body_name(model, body)
-    return (
-        f"{name!r} turns by {turns[body]:.2g} rad in a step of {dt:.3g} s: where it or what is joined to it is hit,"
-        f" energy may be gained, and derivatives be off; take {int(np.ceil(turns[body] / MOST))} times as many substeps"
-    )
+@dataclass(eq=False)
+class FurthestTurns:
+    """The furthest that bodies have turned in a step since `begin`.
+
+    of_body: the mechanism of each, -1 of none; angle: (bodies,) [rad], empty where contacts hit no mechanism.
+    """
+
+    model: Model
+    of_body: array
+    looks: bool
+
+    def __post_init__(self) -> None:
+        count = self.model.body_count if self.looks else 0
+        self.angle = zeros(count, self.model.dtype, self.model.device, requires_grad=False)
+
+    def begin(self) -> None:
+        """Forgets what has been."""
+        if self.looks:
+            self.angle.zero_()
+
+    def note(self, body_qd: array, dt: float) -> None:
+        """Looks at a step of dt [s] that has ended with these velocities."""
+        if self.looks:
+            with recording.paused():
+                launch(make_turns(self.model.dtype), self.angle.size, [self.of_body, body_qd, dt], [self.angle])
+
+    def warning(self, dt: float) -> str:
+        """What to say of steps of dt [s]; "" where nothing has turned far in any of them.  Waits for the device."""
+        angle = self.angle.numpy()
+        if not angle.max(initial=0.0) > MOST:
+            return ""
+        body = int(angle.argmax())
+        return (
+            f"{body_name(self.model, body)!r} turns by {angle[body]:.2g} rad in a step of {dt:.3g} s: where it or what"
+            " is joined to it is hit, energy may be gained, and derivatives be off; take"
+            f" {ceil(angle[body] / MOST)} times as many substeps"
+        )
