@@ -81,7 +81,8 @@ def gradient(rows: int = 4, base: int = 5, steps: int = 40) -> None:
         tape.zero()
         taken.append(np.diff(times))
     forward, recorded, back = 1e3 * np.min(taken, axis=0) / steps
-    print(f"sim, {model.body_count} boxes: {forward:.2f} ms a step, with a gradient {recorded + back:.2f}", flush=True)
+    print(f"sim, {model.body_count} boxes: {forward:.2f} ms a step, recorded {recorded:.2f}, back {back:.2f},"
+          f" {back / forward:.1f} times the step", flush=True)  # fmt: skip
 
 
 def mujoco_does(rows: int, base: int) -> None:
