@@ -29,7 +29,7 @@ class ReversibleRun(Protocol):
 
     plan: Plan
     result: Trajectory
-    multipliers: list[array]
+    shown: list[array]
     schedule: CheckpointSchedule
 
     @property

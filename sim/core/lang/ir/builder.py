@@ -67,6 +67,15 @@ class Builder:
         ]
         result = type if row.result == "free" else bool_ if row.result == "bool" else args[-1].type
         assert isinstance(result, Scalar)
+        return self._made(name, row, args, result)
+
+    def again(self, op: Op, args: list[Value]) -> Value:
+        """A primitive like another one, of other values."""
+        kind = op.results[0].type
+        assert isinstance(kind, Scalar)
+        return self._made(op.name, OPS[op.name], args, kind)
+
+    def _made(self, name: str, row: OpDef, args: list[Value], result: Scalar) -> Value:
         simple = self._simplified(row, args, result)
         if simple is not None:
             return simple
@@ -79,14 +88,15 @@ class Builder:
 
     def _simplified(self, row: OpDef, args: list[Value], result: Scalar) -> Value | None:
         """Constants and neutral elements.  Products with zero stay: they may carry a NaN."""
-        consts = [a.const for a in args]
-        if row.folds is not None and None not in consts and row.folds(*consts):
-            exact = [a.type.np.type(c) for a, c in zip(args, consts, strict=True)]  # type: ignore[attr-defined]
-            if row.result != "free":
-                with np.errstate(all="ignore"):  # wrapping and infinities are what the language defines
-                    return self.const(row.numpy(*exact), result)
-            if _fits(exact[0], result):
-                return self.const(exact[0].astype(result.np), result)
+        if row.folds is not None and args[-1].const is not None:
+            consts = [a.const for a in args]
+            if None not in consts and row.folds(*consts):
+                exact = [a.type.np.type(c) for a, c in zip(args, consts, strict=True)]  # type: ignore[attr-defined]
+                if row.result != "free":
+                    with np.errstate(all="ignore"):  # wrapping and infinities are what the language defines
+                        return self.const(row.numpy(*exact), result)
+                if _fits(exact[0], result):
+                    return self.const(exact[0].astype(result.np), result)
         if row.result == "free" and args[0].type is result:
             return args[0]
         return None if row.simplify is None else row.simplify(*args)

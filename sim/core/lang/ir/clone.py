@@ -22,10 +22,24 @@ def copy_block(b: Builder, block: Block, env: Env, special: Callable[[Op, Env], 
     return [env.get(v, v) for v in block.yields]
 
 
+def _copy_primitive(b: Builder, op: Op, env: Env) -> None:
+    """Most operations are these: nothing is asked twice."""
+    before = op.results[0]
+    after = b.again(op, [env.get(v, v) for v in op.operands])
+    if op.attrs and after.op is not None and after.op.name == op.name:
+        after.op.attrs.update(op.attrs)
+    if before.name and not after.name:
+        after.name = before.name
+    env[before] = after
+
+
 def copy_op(b: Builder, op: Op, env: Env, special: Callable[[Op, Env], bool] | None = None) -> None:
     """Emit one operation (and its regions) with operands replaced by `env`."""
-    args = [env.get(v, v) for v in op.operands]
     b.span = op.span
+    if op.is_primitive:
+        _copy_primitive(b, op, env)
+        return
+    args = [env.get(v, v) for v in op.operands]
 
     def inside(region: Block) -> Callable[..., list[Value]]:
         def fill(*params: Value) -> list[Value]:
@@ -35,11 +49,7 @@ def copy_op(b: Builder, op: Op, env: Env, special: Callable[[Op, Env], bool] | N
 
         return fill
 
-    if op.is_primitive:
-        results = [b.emit(op.name, *args, type=op.results[0].type)]
-        if op.attrs and results[0].op is not None and results[0].op.name == op.name:
-            results[0].op.attrs.update(op.attrs)
-    elif op.name == "const":
+    if op.name == "const":
         results = [b.const(op.attrs["value"], op.results[0].type)]
     elif op.row.free:
         results = [b.leaf_op(op.name, args, op.results[0].type, **op.attrs)]

@@ -70,7 +70,7 @@ class Value:
         return emit("neg", self)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Op:
     """One operation; compared and hashed by identity."""
 
@@ -159,7 +159,7 @@ class Op:
         return callee
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Block:
     """One region: parameters, operations, yields; as in MLIR, but always a region of a single block."""
 
