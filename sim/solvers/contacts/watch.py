@@ -217,7 +217,8 @@ class ContactWatch:
         """Before the projection of some constraints, or the sweep over their velocities."""
         if batch is None or rows is None:
             if self._surfaces is not None and s.pairs is not None:
-                self._surfaces.look(s.pairs, s.reference, s.particle, done == 0, self._rounding)
+                speed = s.before.particle_qd
+                self._surfaces.look(s.pairs, s.reference, speed, s.dt, s.particle, done == 0, self._rounding)
             return
         looked = self._at.get(id(batch))
         if looked is None:
