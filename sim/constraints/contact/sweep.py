@@ -17,8 +17,8 @@ the weights b of `pairs`, A = sum_j w_j b_j^2 / s_j:
     x_j      <- x_j + w_j b_j (change of lambda n + lambda_t)
 
 Coulomb's law for positions (M. Macklin, M. Mueller, N. Chentanez, T.-Y. Kim, "Unified Particle Physics for Real-Time
-Applications", 2014, section 6.1) with multipliers that add up over the sweeps of a step.  d is how far what hits in this
-step has slid before that, which friction does not take back (`part_before`).
+Applications", 2014, section 6.1) with multipliers that add up over the sweeps of a step.  d is how far what hits in
+this step has slid before that, which friction does not take back (`part_before`).
 """
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.

@@ -52,7 +52,7 @@ def landed(model: sim.Model, rate: int, sweeps: int) -> tuple[float, dict[str, f
 def test_what_falls_on_a_layer_and_grips(held: bool, rate: int) -> None:
     """It flies for t = sqrt(2 h / g), and stands from then on, or goes on with half of its speed with a free one:
     d x / d h = v / (g t), or half of that, at any phase of the step.  All of the slip of the step in which it hits was
-    stopped, and what it slid as it hit was taken for what comes to a stop: d x / d h was off by .3, and by up to 141."""
+    stopped, and what it slid as it hit was taken for what comes to a stop: d x / d h was off by .3, or up to 141."""
     kept = 0.0 if held else 0.5
     for phase in np.arange(4) / 4:
         drop = 0.046 + G * 0.0968 / rate * phase
