@@ -14,6 +14,9 @@ Contacts: Do They Have Correct Gradients w.r.t. Position, Velocity and Control?"
 What approaches at less than twice the speed that gravity gives in a step rests and has no rebound, as in M. Mueller et
 al., "Detailed Rigid Body Simulation with Extended Position Based Dynamics", SCA 2020, section 3.6; here the rebound
 grows from there to its full size at twice that speed, instead of at once.
+
+What has a compliance is a spring: its forces turn around what comes, in as many steps as that takes, and it has no
+impacts, nor a restitution.
 """
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
@@ -216,8 +219,9 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
         target, rebound, rests, before, after = real(0.0), real(0.0), still_of(gap_0, resting * dt), vec3(), vec3()
         coming, loses = vec3(), real(0.0)
         e = 0.5 * (contacts.surface.restitution[k] + contacts.surface.other_restitution[k])
+        soft = contacts.compliance[k] > 0.0
         hits, time, hit_share = real(0.0), real(0.0), real(0.0)
-        if gap_1 < 0.0 or gap_1 < FAR * (gap_0 - gap_1):
+        if not soft and (gap_1 < 0.0 or gap_1 < FAR * (gap_0 - gap_1)):
             C_0, G_0 = rows_at(x_0, begun, placed_k, data_k)
             v_0 = velocities(p_k, b_k, moving.v, moving.body_qd)
             rate = product(G_0[0], v_0)
@@ -260,7 +264,7 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
                         at_impact = [motion[i] / dt + (known_since(s) - 0.5) * faster[i] for i in static(range(size))]
                         coming, loses = slip_rate(n, share, arms, at_impact), (1.0 - e) * max(approach, 0.0)
             before = (hit_share * s) * slip(n, share, arms, since, moved, turns)
-        if e > 0.0 and gap_1 >= 0.0 and rests == 0.0:
+        if not soft and e > 0.0 and gap_1 >= 0.0 and rests == 0.0:
             target = real(LATER)
         if static(cornered):
             if rests > 0.0:
