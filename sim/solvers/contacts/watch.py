@@ -211,7 +211,8 @@ class ContactWatch:
             at = [particle, bodies.dx, bodies.turn]
             written = [looked.travel, looked.impact, looked.kind, looked.switching]
             kernel = make_foresight(made.constraint, made.slots, model.dtype, looked.rough)
-            launch(kernel, made.count, [*self._declared(looked), looked.surface, *moving, *at], written)
+            given = [*self._declared(looked), looked.surface, made.compliance]
+            launch(kernel, made.count, [*given, *moving, *at], written)
 
     def _look(self, s: Substep, batch: ConstraintBatch | None, rows: Rows | None, done: int, velocities: bool) -> None:
         """Before the projection of some constraints, or the sweep over their velocities."""
