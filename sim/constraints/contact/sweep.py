@@ -43,6 +43,9 @@ POINT_TRIANGLE, EDGE_EDGE = 0, 1
 """Kinds of pairs."""
 WORST, CROSSED = 0, 1
 """What is reported of penetrations: the deepest [m], and how many pairs have passed through each other."""
+STILL = 2.0
+"""Points of layers that lie on each other move up and down by thrice the speed that gravity gives in a step: they hit
+from so many times the approach on at which contacts of shapes do."""
 PIECES = 16
 """Parts in which pairs are gone through for that."""
 
@@ -200,7 +203,7 @@ def sweep_kernels(kind: int, real: Scalar, first: bool) -> SweepKernels:
                         dlam = max(-C * softness, -lam)
                         u = sum([b[j] * displacement(of[j], before[j]) for j in static(range(4))])
                         rate, last = between(b, p, v), between(b, p, v_last)
-                        hits = share_of_impact(-dot(n, rate), resting_speed(gravity[0], dt))
+                        hits = share_of_impact(-dot(n, rate), static(STILL) * resting_speed(gravity[0], dt))
                         if lam <= 0.0:
                             slid = (hits * part_before(C - dot(n, u), C)) * across(n, u)
                         held = across(n, lam_t)
@@ -295,7 +298,7 @@ def sweep_kernels(kind: int, real: Scalar, first: bool) -> SweepKernels:
             if counts and pushes > 0.0:
                 u = sum([b[j] * displacement(of[j], before[j]) for j in static(range(4))])
                 if lam <= 0.0:
-                    hits = share_of_impact(-dot(n, between(b, p, v)), resting_speed(gravity[0], dt))
+                    hits = share_of_impact(-dot(n, between(b, p, v)), static(STILL) * resting_speed(gravity[0], dt))
                     slid = (hits * part_before(C - dot(n, u), C)) * across(n, u)
                 stopping = length(across(n, lam_t) - softness * (across(n, u) - slid))
                 most = 0.5 * summed([friction[p[j]] for j in static(range(4))]) * (lam - C * softness)
