@@ -31,8 +31,8 @@ class SelfContactStep:
     """What a step keeps of the pairs of a model, by the rows of their lists.
 
     share: (8 capacity,) parts |b C| of their points; total: (particles,) their sums S; multiplier, along: lambda and
-    lambda_t of each; correction: (8 capacity,) what they move their points by.  keeps: multipliers go on from one
-    iteration to the next.
+    lambda_t of each; slid_before: what each slid before it hit; correction: (8 capacity,) what they move
+    their points by.  keeps: multipliers go on from one iteration to the next.
     """
 
     model: Model
@@ -46,12 +46,13 @@ class SelfContactStep:
         self.total = zeros(model.particle_count, real, device, grad)
         self.multiplier = zeros(rows, real, device, grad and self.keeps)
         self.along = zeros(rows, vec3, device, grad and self.keeps)
+        self.slid_before = zeros(rows, vec3, device, grad and self.keeps)
         self.correction = zeros(4 * rows, vec3, device, grad)
 
     @property
     def scratch(self) -> list[array]:
         """Arrays that every step writes before it reads them."""
-        return [self.share, self.total, self.multiplier, self.along, self.correction]
+        return [self.share, self.total, self.multiplier, self.along, self.slid_before, self.correction]
 
     def weigh(self, pairs: PairLists, reference: array, particle: array, first: bool) -> None:
         """The shares with which pairs begin a sweep; first: multipliers begin at zero."""
@@ -65,14 +66,26 @@ class SelfContactStep:
         launch(add_shares, model.particle_count, [pairs.offset, pairs.slots, self.share], [self.total])
 
     def look(
-        self, pairs: PairLists, reference: array, particle: array, first: bool, rounding: float, switching: array
+        self,
+        pairs: PairLists,
+        reference: array,
+        speed: array,
+        dt: float,
+        particle: array,
+        first: bool,
+        rounding: float,
+        switching: array,
     ) -> None:
-        """How near pairs are to where they switch, in a sweep that has been weighed: bits (2 capacity,)."""
+        """How near pairs are to where they switch, in a sweep that has been weighed: bits (2 capacity,).
+
+        speed: as the step began.
+        """
         of, model, room = self.of, self.model, self.of.capacity
         for kind in (POINT_TRIANGLE, EDGE_EDGE):
             inputs = [kind * room, pairs.count, pairs.rows, pairs.limit, of.half_thickness, of.friction, self.total]
-            moving = [model.particle_inv_mass, reference, particle, self.multiplier, self.along, rounding]
-            launch(sweep_kernels(kind, model.dtype, first).look, room, [*inputs, *moving], [switching])
+            moving = [model.particle_inv_mass, reference, particle, self.multiplier, self.along, self.slid_before]
+            given = [*inputs, *moving, speed, model.gravity, dt, rounding]
+            launch(sweep_kernels(kind, model.dtype, first).look, room, given, [switching])
 
     def push(
         self, pairs: PairLists, reference: array, speeds: Sequence[array], dt: float, particle: array, first: bool
@@ -82,8 +95,8 @@ class SelfContactStep:
         _, gather = particle_kernels(model.dtype)
         for kind in (POINT_TRIANGLE, EDGE_EDGE):
             inputs = [kind * room, pairs.count, pairs.rows, pairs.limit, of.half_thickness, of.friction]
-            moving = [model.particle_inv_mass, self.total, reference, *speeds, dt, particle]
-            outputs = [self.multiplier, self.along, self.correction]
+            moving = [model.particle_inv_mass, self.total, reference, *speeds, model.gravity, dt, particle]
+            outputs = [self.multiplier, self.along, self.slid_before, self.correction]
             launch(sweep_kernels(kind, model.dtype, first).project, room, [*inputs, *moving], outputs)
         launch(gather, model.particle_count, [pairs.offset, pairs.slots, self.total, self.correction], [particle])
 

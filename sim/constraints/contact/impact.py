@@ -14,6 +14,9 @@ Contacts: Do They Have Correct Gradients w.r.t. Position, Velocity and Control?"
 What approaches at less than twice the speed that gravity gives in a step rests and has no rebound, as in M. Mueller et
 al., "Detailed Rigid Body Simulation with Extended Position Based Dynamics", SCA 2020, section 3.6; here the rebound
 grows from there to its full size at twice that speed, instead of at once.
+
+What has a compliance is a spring: its forces turn around what comes, in as many steps as that takes, and it has no
+impacts, nor a restitution.
 """
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
@@ -125,6 +128,17 @@ def resting_speed(gravity, dt):
 
 
 @func
+def share_of_impact(approach, resting):
+    """0 for what rests, as it approaches no faster than `resting`, 1 for an impact, from twice that on."""
+    share = 0.0 * approach
+    if approach > resting:
+        share = share + 1.0
+        if approach < 2.0 * resting:
+            share = (approach - resting) / resting
+    return share
+
+
+@func
 def still_of(start, near):
     """1 where a contact began a step as `near` as what rests does, or inside, and 0 at twice that: then others have
     pushed it in, at once, and it does not press as hard again."""
@@ -205,8 +219,9 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
         target, rebound, rests, before, after = real(0.0), real(0.0), still_of(gap_0, resting * dt), vec3(), vec3()
         coming, loses = vec3(), real(0.0)
         e = 0.5 * (contacts.surface.restitution[k] + contacts.surface.other_restitution[k])
-        hits, time, share_of_impact = real(0.0), real(0.0), real(0.0)
-        if gap_1 < 0.0 or gap_1 < FAR * (gap_0 - gap_1):
+        soft = contacts.compliance[k] > 0.0
+        hits, time, hit_share = real(0.0), real(0.0), real(0.0)
+        if not soft and (gap_1 < 0.0 or gap_1 < FAR * (gap_0 - gap_1)):
             C_0, G_0 = rows_at(x_0, begun, placed_k, data_k)
             v_0 = velocities(p_k, b_k, moving.v, moving.body_qd)
             rate = product(G_0[0], v_0)
@@ -216,17 +231,14 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
                 soon = gap_1 >= 0.0 and gap_1 < static(AT_ONCE) * (gap_0 - gap_1)
                 if soon:
                     s += gap_1 / (gap_0 - gap_1)
-            if approach > resting:  # 0 for what rests, 1 for an impact
-                share_of_impact = real(1.0)
-                if approach < 2.0 * resting:
-                    share_of_impact = (approach - resting) / resting
-            rests *= 1.0 - share_of_impact
+            hit_share = share_of_impact(approach, resting)
+            rests *= 1.0 - hit_share
             if gap_1 < 0.0 or soon:
-                hits, time = share_of_impact * hits_of(rate, (gap_1 - C_0[0]) / dt), s * dt
+                hits, time = hit_share * hits_of(rate, (gap_1 - C_0[0]) / dt), s * dt
                 if static(passed_by):
                     passes = passing(C_0[0], rate, x_1, x_0, poses, begun, v_0, placed_k, data_k, resting, dt)
                     if passes > 0.0:
-                        share_of_impact *= 1.0 - passes
+                        hit_share *= 1.0 - passes
                         hits, time = hits + passes * (1.0 - hits), time + passes * (dt - time)
             C, G, n, _, _, share, arms, _, _ = hit(x_1, x_0, poses, begun, v_0, hits, time, placed_k, data_k)
             motion, v = motions(p_k, of_p, moving.x_ref, moved, turns), v_0
@@ -239,20 +251,20 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
             if hits > 0.0:  # where C is linear, its path is curved by forces alone
                 hitting = (0.5 - s) * (u - product(G, v)) - u
                 target += hits * (C + (1.0 + e) * hitting * left - target)
-            target = share_of_impact * max(target, 0.0)
+            target = hit_share * max(target, 0.0)
             if e > 0.0:
                 faster = [motion[i] / dt - v[i] for i in static(range(size))]
                 gains = faster
                 if static(held):
                     gains = velocities(p_k, b_k, moving.gains, moving.body_gains)
-                rebound = share_of_impact * max(rebound_of(u, product(G, faster), product(G, gains), s, e), 0.0)
+                rebound = hit_share * max(rebound_of(u, product(G, faster), product(G, gains), s, e), 0.0)
                 if rebound > 0.0:
-                    after = (share_of_impact * (1.0 - s)) * slip_rate(n, share, arms, gains)
+                    after = (hit_share * (1.0 - s)) * slip_rate(n, share, arms, gains)
                     if static(held):
                         at_impact = [motion[i] / dt + (known_since(s) - 0.5) * faster[i] for i in static(range(size))]
                         coming, loses = slip_rate(n, share, arms, at_impact), (1.0 - e) * max(approach, 0.0)
-            before = (share_of_impact * s) * slip(n, share, arms, since, moved, turns)
-        if e > 0.0 and gap_1 >= 0.0 and rests == 0.0:
+            before = (hit_share * s) * slip(n, share, arms, since, moved, turns)
+        if not soft and e > 0.0 and gap_1 >= 0.0 and rests == 0.0:
             target = real(LATER)
         if static(cornered):
             if rests > 0.0:
@@ -265,7 +277,7 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
                     hits, time, target, rebound = real(1.0), real(0.0), left * start, left * start / dt
         impacts.target[k], impacts.rebound[k] = target, rebound
         impacts.rests[k], impacts.before[k], impacts.after[k] = rests, before - contacts.slid[k], after
-        impacts.hits[k], impacts.time[k], impacts.share[k] = hits, time, share_of_impact
+        impacts.hits[k], impacts.time[k], impacts.share[k] = hits, time, hit_share
         impacts.coming[k], impacts.loses[k], impacts.worked[k] = coming, loses, real(0.0)
         if static(len(slots.bodies) == 2):
             impacts.carried[k] = carried([moving.bodies.inv_mass[b] for b in b_k], data_k)

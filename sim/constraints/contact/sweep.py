@@ -13,11 +13,12 @@ any number of threads, and whatever pairs are listed beside the closed ones.  Of
 the weights b of `pairs`, A = sum_j w_j b_j^2 / s_j:
 
     lambda   <- max(lambda - C / A, 0)
-    lambda_t <- lambda_t - P u / A, cut to mu lambda        u = sum_j b_j (x_j - x_j^before), P = 1 - n n^T
+    lambda_t <- lambda_t - P (u - d) / A, cut to mu lambda  u = sum_j b_j (x_j - x_j^before), P = 1 - n n^T
     x_j      <- x_j + w_j b_j (change of lambda n + lambda_t)
 
 Coulomb's law for positions (M. Macklin, M. Mueller, N. Chentanez, T.-Y. Kim, "Unified Particle Physics for Real-Time
-Applications", 2014, section 6.1) with multipliers that add up over the sweeps of a step.
+Applications", 2014, section 6.1) with multipliers that add up over the sweeps of a step.  d is how far what hits in
+this step has slid before that, which friction does not take back (`part_before`).
 """
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
@@ -26,6 +27,7 @@ Applications", 2014, section 6.1) with multipliers that add up over the sweeps o
 from dataclasses import dataclass
 
 from sim.constraints.contact.friction import turning, unturned
+from sim.constraints.contact.impact import resting_speed, share_of_impact
 from sim.constraints.contact.pairs import edge_edge, edges_cross, point_triangle, side_of_edge, side_of_triangle
 from sim.constraints.contact.switches import CLOSING, CONE, NEAR, near
 from sim.constraints.particles import particle_layout
@@ -41,6 +43,9 @@ POINT_TRIANGLE, EDGE_EDGE = 0, 1
 """Kinds of pairs."""
 WORST, CROSSED = 0, 1
 """What is reported of penetrations: the deepest [m], and how many pairs have passed through each other."""
+STILL = 2.0
+"""Points of layers that lie on each other move up and down by thrice the speed that gravity gives in a step: they hit
+from so many times the approach on at which contacts of shapes do."""
 PIECES = 16
 """Parts in which pairs are gone through for that."""
 
@@ -55,6 +60,19 @@ class SweepKernels:
     project: Kernel
     measure: Kernel
     look: Kernel
+
+
+@func
+def part_before(start, end):
+    """The part of a step before C, which comes from start to end along a line, is zero: an impact rubs after it alone.
+
+    Were all slip of that step stopped, layers that grip at once would stay where they were as it began: d x / d height
+    is 0 then, or mu, by the phase of the step, for v / (g t) at any.
+    """
+    before = 0.0 * start
+    if start > 0.0 and end < start:
+        before = min(start / (start - end), before + 1.0)
+    return before
 
 
 @memoize
@@ -102,10 +120,13 @@ def sweep_kernels(kind: int, real: Scalar, first: bool) -> SweepKernels:
         return C, n, b, inside or not edges
 
     @func
-    def slip(n, b, p, v):
-        """The velocity between both sides, across the normal."""
-        rate = sum([b[j] * v[p[j]] for j in static(range(4))])
-        return rate - dot(n, rate) * n
+    def between(b, p, v):
+        """The velocity between both sides."""
+        return sum([b[j] * v[p[j]] for j in static(range(4))])
+
+    @func
+    def across(n, u):
+        return u - dot(n, u) * n
 
     @kernel(name=f"weigh_pairs_{kind}_{first}")
     def weigh(
@@ -150,10 +171,12 @@ def sweep_kernels(kind: int, real: Scalar, first: bool) -> SweepKernels:
         x_ref: array[vec3],
         v: array[vec3],
         v_last: array[vec3],
+        gravity: array[vec3],
         dt: real,
         particle: array[particle_type],
         multiplier: array[real],
         along: array[vec3],
+        slid_before: array[vec3],
         correction: array[vec3],
     ):
         k = tid()
@@ -161,9 +184,9 @@ def sweep_kernels(kind: int, real: Scalar, first: bool) -> SweepKernels:
             row = begin + k
             p = [points[row, j] for j in static(range(4))]
             shared = [total[p[j]] for j in static(range(4))]
-            lam, lam_t = real(0.0), vec3()
+            lam, lam_t, slid = real(0.0), vec3(), vec3()
             if not first:
-                lam, lam_t = multiplier[row], along[row]
+                lam, lam_t, slid = multiplier[row], along[row], slid_before[row]
             if shared[0] + shared[1] + shared[2] + shared[3] > 0.0:
                 moved = [vec3() for _ in static(range(4))]
                 of = [particle[p[j]] for j in static(range(4))]
@@ -179,11 +202,15 @@ def sweep_kernels(kind: int, real: Scalar, first: bool) -> SweepKernels:
                         softness = abs(C) / by_depth
                         dlam = max(-C * softness, -lam)
                         u = sum([b[j] * displacement(of[j], before[j]) for j in static(range(4))])
-                        held = lam_t - dot(n, lam_t) * n
-                        free = held - softness * (u - dot(n, u) * n)
+                        rate, last = between(b, p, v), between(b, p, v_last)
+                        hits = share_of_impact(-dot(n, rate), static(STILL) * resting_speed(gravity[0], dt))
+                        if lam <= 0.0:
+                            slid = (hits * part_before(C - dot(n, u), C)) * across(n, u)
+                        held = across(n, lam_t)
+                        free = held - softness * (across(n, u) - slid)
                         most = 0.5 * summed([friction[p[j]] for j in static(range(4))]) * (lam + dlam)
                         easy = sum([weight[j] * b[j] for j in static(range(4))])
-                        given = turning(slip(n, b, p, v), slip(n, b, p, v_last), easy * most / dt)
+                        given = (1.0 - hits) * turning(across(n, rate), across(n, last), easy * most / dt)
                         given, most = most * given, most * unturned(given)
                         free -= given
                         square = dot(free, free)
@@ -195,7 +222,7 @@ def sweep_kernels(kind: int, real: Scalar, first: bool) -> SweepKernels:
                         lam, lam_t = lam + dlam, free
                 for j in static(range(4)):
                     correction[4 * row + j] = moved[j]
-            multiplier[row], along[row] = lam, lam_t
+            multiplier[row], along[row], slid_before[row] = lam, lam_t, slid
 
     @kernel(name=f"measure_pairs_{kind}")
     def measure(
@@ -234,6 +261,10 @@ def sweep_kernels(kind: int, real: Scalar, first: bool) -> SweepKernels:
         particle: array[particle_type],
         multiplier: array[real],
         along: array[vec3],
+        slid_before: array[vec3],
+        v: array[vec3],
+        gravity: array[vec3],
+        dt: real,
         rounding: real,
         switching: array[int],
     ):
@@ -248,9 +279,9 @@ def sweep_kernels(kind: int, real: Scalar, first: bool) -> SweepKernels:
             x, thick = [position(of[j]) for j in static(range(4))], [half[p[j]] for j in static(range(4))]
             C, n, b, counts = gap(x, before, thick, limit[row])
             C_0, _, _, _ = gap(before, before, thick, limit[row])
-            lam, lam_t = real(0.0), vec3()
+            lam, lam_t, slid = real(0.0), vec3(), vec3()
             if not first:
-                lam, lam_t = multiplier[row], along[row]
+                lam, lam_t, slid = multiplier[row], along[row], slid_before[row]
             softness, closed = real(0.0), C < 0.0 or lam > 0.0
             by_depth = sum([static(signs)[j] * w[p[j]] * b[j] * total[p[j]] for j in static(range(4))])
             pushes = -C
@@ -266,8 +297,10 @@ def sweep_kernels(kind: int, real: Scalar, first: bool) -> SweepKernels:
                     found = found | static(CLOSING)
             if counts and pushes > 0.0:
                 u = sum([b[j] * displacement(of[j], before[j]) for j in static(range(4))])
-                held = lam_t - dot(n, lam_t) * n
-                stopping = length(held - softness * (u - dot(n, u) * n))
+                if lam <= 0.0:
+                    hits = share_of_impact(-dot(n, between(b, p, v)), static(STILL) * resting_speed(gravity[0], dt))
+                    slid = (hits * part_before(C - dot(n, u), C)) * across(n, u)
+                stopping = length(across(n, lam_t) - softness * (across(n, u) - slid))
                 most = 0.5 * summed([friction[p[j]] for j in static(range(4))]) * (lam - C * softness)
                 if most > 0.0 and near(stopping, most, most):
                     found = found | static(CONE)

@@ -98,6 +98,7 @@ def make_foresight(c: Constraint, slots: Slots, real: Scalar, rough: bool) -> Ke
         placing: SlotData,
         data: Data,
         surface: Surface,
+        compliance: array[real],
         x_ref: array[vec3],
         v: array[vec3],
         bodies: Bodies,
@@ -121,7 +122,10 @@ def make_foresight(c: Constraint, slots: Slots, real: Scalar, rough: bool) -> Ke
         C, G = rows_at(x, poses, placed_k, data_k)
         come = abs(C[0] - C_0[0])
         at, what, found = real(-1.0), 0, 0
+        hard = False
         if rough:
+            hard = compliance[k] == 0.0
+        if hard:
             v_0 = velocities(p_k, b_k, v, body_qd)
             a, s, approach = approach_of(C_0[0], C[0], product(G_0[0], v_0), dt)
             resting = resting_speed(gravity[0], dt)
@@ -272,6 +276,8 @@ def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar, crowded: 
                 away += along_there(G, velocity, shifted)
                 between += between_there(arms, velocity, shifted)
             dlam = (rebound - away) * dt / own
+            if contacts.compliance[k] > 0.0:
+                dlam = real(0.0)
             slip, coming = dt * (between - contacts.impacts.after[k]), contacts.impacts.coming[k]
             if dot(pulled, pulled) > 0.0 and dot(coming, coming) > 0.0:  # where joints answer, see `Answered`
                 along, slips = along_both(T, pulled), along_both(T, coming + slip / dt)

@@ -16,7 +16,7 @@ from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.devices.device import DeviceLike, get_device
 from sim.model.build import checks
-from sim.model.build.blocks import AttachmentBlock, ConstraintBlock, LoadBlock, PointBlock
+from sim.model.build.blocks import AttachmentBlock, ConstraintBlock, LoadBlock, PointBlock, refuse_springs_that_rebound
 from sim.model.build.bodies import BodyBlock, SiteBlock, derive_bodies
 from sim.model.build.joints.blocks import JointBlock
 from sim.model.build.joints.derive import derive_joints, joint_arrays, listed_joints
@@ -184,6 +184,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         *pair_blocks(parts.shapes, parts.joined, bool(is_near)),
         *rim_blocks(parts.shapes, parts.joined),
     ]
+    refuse_springs_that_rebound(blocks)
     tiling = tiling_of(position) if parts.worlds == 1 and make.device.is_cpu else None
     movers = Movers.over(free, bodies_free, tiling)
     shape_counts, of_shapes = shape_arrays(parts.shapes)

@@ -6,7 +6,7 @@ A *value* is an array (1,) or (n,) (with a last axis of 3 for vectors): what the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -255,6 +255,17 @@ def surface_values(where: str, spec: Mapping[str, Any], count: int) -> dict[str,
         checks.interval(f"{where}.{key}", values, interval)
         out[key] = out[f"other_{key}"] = values
     return out
+
+
+def refuse_springs_that_rebound(blocks: Iterable[ConstraintBlock]) -> None:
+    """Raises ModelError where contacts have a compliance beside a restitution: one of them says what comes back."""
+    for block in blocks:
+        rebounds = any(np.any(block.values.get(key, 0.0)) for key in ("restitution", "other_restitution"))
+        if rebounds and np.any(block.values.get("compliance", 0.0)):
+            raise ModelError(
+                f"contacts of {block.prefix!r} have a compliance beside a restitution",
+                "Leave one of them out: what is compliant is a spring, and gives back what it has taken",
+            )
 
 
 def surface_paths(of: str, other: str) -> dict[str, str]:

@@ -340,7 +340,7 @@ class ModelBuilder(SelfContactBuilder):
 
         compliance: alpha of each, damping [s], and the constraint's own parameters: one value or (n,) of them.  A
         parameter that the constraint measures (`rest`) may be left out.  Their paths are `label.compliance`, ...  One
-        of C >= 0 takes coefficients `friction` and `restitution`.
+        of C >= 0 takes coefficients `friction` and `restitution`, the last one without a compliance.
         branches: what relaxes or yields beside it, `[{"stiffness": 0.2, "time": 0.03}, {"stiffness": 0.1, "yield":
         1e-3}]`: stiffness over the lasting one, time [s], yield in the unit of C; paths `label.branches.0.time`, ...
         """

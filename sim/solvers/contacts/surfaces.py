@@ -25,9 +25,18 @@ class SurfaceWatch:
         rows = self.step.multiplier.size
         self._switching = zeros(rows, int32, self.step.multiplier.device, requires_grad=False)
 
-    def look(self, pairs: PairLists, reference: array, particle: array, first: bool, rounding: float) -> None:
-        """Before a sweep moves anything."""
-        self.step.look(pairs, reference, particle, first, rounding, self._switching)
+    def look(
+        self,
+        pairs: PairLists,
+        reference: array,
+        speed: array,
+        dt: float,
+        particle: array,
+        first: bool,
+        rounding: float,
+    ) -> None:
+        """Before a sweep moves anything; speed: as the step began."""
+        self.step.look(pairs, reference, speed, dt, particle, first, rounding, self._switching)
 
     def add_up(self, pairs: PairLists, count: ContactCount, time: float) -> None:
         """Pairs that push, those that are near a switch, and the worst penetration so far."""

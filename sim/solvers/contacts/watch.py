@@ -211,13 +211,15 @@ class ContactWatch:
             at = [particle, bodies.dx, bodies.turn]
             written = [looked.travel, looked.impact, looked.kind, looked.switching]
             kernel = make_foresight(made.constraint, made.slots, model.dtype, looked.rough)
-            launch(kernel, made.count, [*self._declared(looked), looked.surface, *moving, *at], written)
+            given = [*self._declared(looked), looked.surface, made.compliance]
+            launch(kernel, made.count, [*given, *moving, *at], written)
 
     def _look(self, s: Substep, batch: ConstraintBatch | None, rows: Rows | None, done: int, velocities: bool) -> None:
         """Before the projection of some constraints, or the sweep over their velocities."""
         if batch is None or rows is None:
             if self._surfaces is not None and s.pairs is not None:
-                self._surfaces.look(s.pairs, s.reference, s.particle, done == 0, self._rounding)
+                speed = s.before.particle_qd
+                self._surfaces.look(s.pairs, s.reference, speed, s.dt, s.particle, done == 0, self._rounding)
             return
         looked = self._at.get(id(batch))
         if looked is None:

@@ -100,11 +100,12 @@ def test_a_watched_step_is_the_step() -> None:
     np.testing.assert_array_equal(a.particle_qd.numpy(), end.particle_qd.numpy())
 
 
-def test_the_worst_penetration_has_a_name_and_a_time() -> None:
-    """A soft plane gives way by m g / k at rest, and by more where something falls on it."""
+@pytest.mark.parametrize("mu", [None, 0.3])
+def test_the_worst_penetration_has_a_name_and_a_time(mu: float | None) -> None:
+    """A soft plane gives way by m g / k at rest, and by more where something falls on it, which is no impact."""
     made = sim.ModelBuilder(gravity=(0.0, -8.0, 0.0))
     made.add_particle([0, 0.02, 0], [0, 0, 0], 2.0)
-    made.add_ground_plane(compliance=1e-3, label="mat")
+    made.add_ground_plane(compliance=1e-3, label="mat", cfg=sim.ModelBuilder.ShapeConfig(mu=mu))
     count, codes = watched(made.finalize(dtype=sim.float64), 64)
     assert 2.0 * 8.0 * 1e-3 < count.worst.depth < 0.06 and count.worst.contact == "mat"
     assert count.worst.time == pytest.approx(DT * (1 + np.argmax(codes > 0)), abs=0.15) and codes.max() == 1

@@ -211,6 +211,8 @@ def make_rebound(
             wanted, slip = (rebound - away) * dt, dt * along_both(T, between - free)
             if rebound < 0.0:  # what it leaves falls as far as that, and may be held up by others
                 wanted = max(wanted, real(0.0))
+            if contacts.compliance[k] > 0.0:  # a spring has no more to say of how fast it is pressed
+                wanted, coupled = real(0.0), 0.0 * coupled
             if static(n_bodies > 0):
                 given, hit = rubbed - before, contacts.impacts.share[k]
                 b = -(K @ given) - slip

@@ -246,7 +246,8 @@ class ShapeBuilder(BodyBuilder):
         """A half space of the world that particles stay out of.  Returns the label.
 
         Through `point`, or `height` along the normal, which points to the free side.  compliance [m/N] of the contact
-        with one point; touches: the objects (labels or groups) that collide with it, default all.
+        with one point, which is a spring then, and has no restitution; touches: the objects (labels or groups) that
+        collide with it, default all.
         Paths: `label.point`, `.normal`, `.compliance`, `.mu`, `.restitution`.
         """
         direction = checks.vec3("normal", normal)
