@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from places import ROOT
 from rooms import LAYERS, layer
+from tools.places import ROOT
 
 LIMIT = 700
 """Lines of a file."""

@@ -4,8 +4,8 @@ import os
 import shutil
 
 import pytest
-from fuzz_scenes import Spoilt
-from places import ROOT
+from tools.fuzz.scenes import Spoilt
+from tools.places import ROOT
 
 SCENES = sorted((ROOT / "scenes").glob("*.yaml"))
 ASKED = os.environ.get("SIM_FUZZ_SCENES", "")

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from problem_scenes import SHEET, sheet, write_scene, write_target
+from tools.scenes.problems import SHEET, sheet, write_scene, write_target
 
 import sim
 from sim.io import Recording, write_recording

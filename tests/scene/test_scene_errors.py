@@ -9,7 +9,7 @@ import random
 from pathlib import Path
 
 import pytest
-from scene_samples import BEAM, CLOTH, load_text
+from tools.scenes.samples import BEAM, CLOTH, load_text
 
 from sim.scene import SceneError
 from sim.schema.errors import SourceText

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from problem_scenes import write_scene
+from tools.scenes.problems import write_scene
 
 import sim
 from sim.scene import SceneError

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from places import ROOT
-from problem_scenes import write_scene
+from tools.places import ROOT
+from tools.scenes.problems import write_scene
 
 import sim
 from sim.identify.parameters.parameters import Binding

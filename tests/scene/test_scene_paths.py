@@ -1,7 +1,7 @@
 """What a schema line says of its value: the material value that it sets, and who may set it."""
 
 import pytest
-from scene_samples import MATERIALS
+from tools.scenes.samples import MATERIALS
 
 from sim.core.optim.registry import MINIMIZERS
 from sim.scene.schema.keys.scene import scene_schema

@@ -2,10 +2,10 @@
 
 import json
 
-import foreign_recordings as foreign
 import numpy as np
 import pytest
-from problem_scenes import write_scene
+from tools.files import foreign_recordings as foreign
+from tools.scenes.problems import write_scene
 
 import sim
 from sim.cli import main

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from scene_samples import BEAM, CLOTH, MATERIALS
+from tools.scenes.samples import BEAM, CLOTH, MATERIALS
 
 from sim.scene.schema.json_schema import json_schema
 from sim.scene.schema.keys.scene import scene_schema

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pendulums import exact_period, pendulum, swings
+from tools.physics.pendulum import exact_period, pendulum, swings
 
 import sim
 

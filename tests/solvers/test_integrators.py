@@ -8,8 +8,8 @@ import sys
 
 import numpy as np
 import pytest
-from pendulums import pendulum, swings
-from places import ROOT
+from tools.physics.pendulum import pendulum, swings
+from tools.places import ROOT
 
 import sim
 

@@ -5,8 +5,8 @@ An XPBD step of one linear spring is implicit Euler exactly; in general the sche
 
 import numpy as np
 import pytest
-from physics_samples import G, hanging_chain, relaxed
-from physics_tools import momentum, positions, random_rotation, take_steps
+from tools.physics.models import G, hanging_chain, relaxed
+from tools.physics.steps import momentum, positions, random_rotation, take_steps
 
 import sim
 from sim.model.energy import constraint_energy

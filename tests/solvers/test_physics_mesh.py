@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from physics_samples import G, relaxed
+from tools.physics.models import G, relaxed
 
 import sim
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from physics_tools import central
-from rollout_tools import check_model_gradients
-from solid_tools import at
+from tools.physics.rollouts import check_model_gradients
+from tools.physics.solids import at
+from tools.physics.steps import central
 
 import sim
 from sim.model import ModelError

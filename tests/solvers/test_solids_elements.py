@@ -4,8 +4,8 @@ import importlib.util
 
 import numpy as np
 import pytest
-from places import ROOT
-from solid_tools import DENSITY, at
+from tools.physics.solids import DENSITY, at
+from tools.places import ROOT
 
 import sim
 from sim.geometry import GeometryError, solid_grid, solid_mesh, with_elements

@@ -3,7 +3,7 @@ float64."""
 
 import numpy as np
 import pytest
-from solid_tools import MATERIALS, block, tip
+from tools.physics.solids import MATERIALS, block, tip
 
 import sim
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from solid_tools import at, block
+from tools.physics.solids import at, block
 
 import sim
 

@@ -1,10 +1,11 @@
 """Solids against linear elasticity on the same mesh, and against what must hold whatever the mesh.  All float64."""
 
-import fem
 import numpy as np
 import pytest
-from physics_tools import SEED, momentum, positions, random_rotation, take_steps
-from solid_tools import DENSITY, MATERIALS, MEAN, POISSON, YOUNG, at, beam, block, stiffness, tip
+from tools.constraints.samples import SEED
+from tools.physics import fem
+from tools.physics.solids import DENSITY, MATERIALS, MEAN, POISSON, YOUNG, at, beam, block, stiffness, tip
+from tools.physics.steps import momentum, positions, random_rotation, take_steps
 
 import sim
 from sim.identify.data.measures import Measure

@@ -1,10 +1,10 @@
 """The standard linear solid: fast and slow loading, relaxation, creep and damping against closed forms.  float64."""
 
-import fem
 import numpy as np
 import pytest
-from physics_tools import positions, take_steps
-from solid_tools import DENSITY, POISSON, YOUNG, at, block, tip
+from tools.physics import fem
+from tools.physics.solids import DENSITY, POISSON, YOUNG, at, block, tip
+from tools.physics.steps import positions, take_steps
 
 import sim
 from sim.identify.data.measures import Measure

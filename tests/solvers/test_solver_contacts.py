@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from physics_samples import G
-from physics_tools import positions, take_steps
+from tools.physics.models import G
+from tools.physics.steps import positions, take_steps
 
 import sim
 

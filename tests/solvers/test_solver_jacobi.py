@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from physics_tools import positions
+from tools.physics.steps import positions
 
 import sim
 

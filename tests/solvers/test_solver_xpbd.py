@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from physics_samples import G, hanging_chain, swung_sheet
-from physics_tools import SEED, positions, take_steps
+from tools.constraints.samples import SEED
+from tools.physics.models import G, hanging_chain, swung_sheet
+from tools.physics.steps import positions, take_steps
 
 import sim
 from sim.core.runtime.ambient import threads

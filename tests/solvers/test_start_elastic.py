@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from solid_tools import MEAN, block
+from tools.physics.solids import MEAN, block
 
 import sim
 from sim.solvers.steplength import step_warnings

@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from places import ROOT
+from tools.places import ROOT
 
 import sim
 

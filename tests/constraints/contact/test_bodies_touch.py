@@ -6,7 +6,7 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
-from contact_worlds import CORNERS, FACES, integrals
+from tools.physics.contact_worlds import CORNERS, FACES, integrals
 
 import sim
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from contact_worlds import CORNERS, FACES
+from tools.physics.contact_worlds import CORNERS, FACES
 
 import sim
 

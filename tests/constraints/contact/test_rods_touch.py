@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contact_worlds import coordinate, gradients
+from tools.physics.contact_worlds import coordinate, gradients
 
 import sim
 

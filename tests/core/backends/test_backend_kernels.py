@@ -10,7 +10,7 @@ import sys
 
 import numpy as np
 import pytest
-from backend_tools import BACKENDS, kernel, launch
+from tools.backends.kernels import BACKENDS, kernel, launch
 
 from sim.core.backends.base import ASSERT_FAILED, OUT_OF_BOUNDS, argument_block
 from sim.core.backends.interp import InterpBackend, evaluate

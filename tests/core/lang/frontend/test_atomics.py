@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from backend_tools import BACKENDS, launch
+from tools.backends.kernels import BACKENDS, launch
 
 import sim
 from sim.core.lang.errors import KernelError

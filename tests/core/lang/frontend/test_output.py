@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from backend_tools import BACKENDS, launch
+from tools.backends.kernels import BACKENDS, launch
 
 from sim.core.lang.errors import KernelError
 from sim.core.lang.frontend.builtins import expect_eq, expect_near, expect_neq, print, printf

@@ -13,9 +13,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from cuda_on_cpu import GXX, needs_gxx
-from places import ROOT, TOOLS
+from tools.cuda.on_cpu import GXX, needs_gxx
+from tools.places import ROOT
 
+TOOLS = ROOT / "tests" / "tools" / "cuda"
 HAVE_BINDINGS = importlib.util.find_spec("cuda") is not None and importlib.util.find_spec("cuda.bindings") is not None
 pytestmark = [
     needs_gxx,
@@ -42,10 +43,10 @@ def play(library: Path, *command: str, gpus: int = 1, refusals: int = 0) -> str:
     paths = [str(library), os.environ.get("LD_LIBRARY_PATH", "")]
     environment = {
         **os.environ, "LD_LIBRARY_PATH": os.pathsep.join(filter(None, paths)), "FAKE_GPUS": str(gpus),
-        "PYTHONPATH": os.pathsep.join([str(ROOT), str(TOOLS), os.environ.get("PYTHONPATH", "")]),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]),
     }  # fmt: skip
     done = subprocess.run(
-        [sys.executable, str(TOOLS / "on_fake_gpu.py"), *command],
+        [sys.executable, "-m", "tools.cuda.on_fake_gpu", *command],
         capture_output=True,
         text=True,
         env=environment,

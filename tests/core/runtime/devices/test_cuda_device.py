@@ -14,9 +14,9 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from cuda_on_cpu import HostCompiler, fake_gpu, needs_gxx
-from physics_samples import gradients, swung_sheet
-from problem_scenes import SHEET, write_scene, write_target
+from tools.cuda.on_cpu import HostCompiler, fake_gpu, needs_gxx
+from tools.physics.models import gradients, swung_sheet
+from tools.scenes.problems import SHEET, write_scene, write_target
 
 import sim
 from sim.cli import main

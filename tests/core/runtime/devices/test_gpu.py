@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from backend_cases import CASES, INEXACT, samples
-from backend_tools import BACKENDS, launch, same_bits
-from corpus import order
-from corpus_loops import PROGRAMS
-from cuda_kernels import CHUNKS, library_functions, rows
-from cuda_on_cpu import Batch, renamed
-from fuzz_backends import THREADS, Program, arguments
-from library_cases import as_kernel
-from physics_samples import builder, gradients, swung_sheet
+from tools.backends.kernels import BACKENDS, launch, same_bits
+from tools.backends.operands import CASES, INEXACT, samples
+from tools.cuda.on_cpu import Batch, renamed
+from tools.cuda.project_kernels import CHUNKS, library_functions, rows
+from tools.fuzz.backends import THREADS, Program, arguments
+from tools.library.cases import as_kernel
+from tools.physics.models import builder, gradients, swung_sheet
+from tools.programs.corpus import order
+from tools.programs.corpus_loops import PROGRAMS
 
 import sim
 from sim.core.backends.llvm.backend import LlvmBackend
