@@ -5,6 +5,7 @@ import ast
 import os
 import subprocess
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,12 @@ def test_no_name_of_a_test_file_stands_twice():
     """pytest imports them by their names alone."""
     names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
     assert sorted(names) == sorted(set(names))
+
+
+def test_no_test_file_is_in_a_folder_that_pytest_leaves_out(pytestconfig):
+    left_out = pytestconfig.getini("norecursedirs")
+    folders = {part for path in (ROOT / "tests").rglob("test_*.py") for part in path.relative_to(ROOT).parts[:-1]}
+    assert [name for name in sorted(folders) if any(fnmatch(name, pattern) for pattern in left_out)] == []
 
 
 def test_each_module_of_the_autodiff_has_a_test_file_of_its_own():
