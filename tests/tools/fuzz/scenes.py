@@ -3,7 +3,7 @@
 What comes of one is either a problem that could be built, or a `SceneError` with a place and words.  By a seed that is
 printed with what went wrong, so that it can be had again:
 
-    SIM_FUZZ_SCENES=cloth:17 python -m pytest tests/scene/test_fuzz_scenes.py
+    SIM_FUZZ_SCENES=cloth:17 python -m pytest tests/scene/validate/test_fuzz_scenes.py
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Programs about values and types in Python (form: `programs_functions`)."""
+"""Programs about values and types in Python (form: `functions`)."""
 
 import numpy as np
 from oracle_helpers import text_numbers

@@ -1,4 +1,4 @@
-"""Programs about arrays: constructors, views, copies, indexed arrays, atomics (form: `programs_functions`)."""
+"""Programs about arrays: constructors, views, copies, indexed arrays, atomics (form: `functions`)."""
 
 import numpy as np
 from oracle_helpers import values_and_gradients, values_only

@@ -1,4 +1,4 @@
-"""Rows about vectors, matrices, quaternions, transforms, spatial vectors and geometry (form: `rows_numbers`)."""
+"""Rows about vectors, matrices, quaternions, transforms, spatial vectors and geometry (form: `numbers`)."""
 
 VECTORS = [
     ("vec_add_sub", "a: vec3~, b: vec3~ -> vec3~", "a + b - a * b[0]"),

@@ -1,4 +1,4 @@
-"""Programs about utilities: sums, sorting, solvers, derivatives, graphs, devices (form: `programs_functions`)."""
+"""Programs about utilities: sums, sorting, solvers, derivatives, graphs, devices (form: `functions`)."""
 
 import numpy as np
 

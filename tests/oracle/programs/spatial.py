@@ -1,4 +1,4 @@
-"""Programs about hash grids, bounding volume hierarchies and meshes (form: `programs_functions`)."""
+"""Programs about hash grids, bounding volume hierarchies and meshes (form: `functions`)."""
 
 import numpy as np
 from oracle_helpers import values_and_gradients

@@ -1,4 +1,4 @@
-"""Programs about linear solvers (form: `programs_functions`)."""
+"""Programs about linear solvers (form: `functions`)."""
 
 import numpy as np
 from sim.optim import linear

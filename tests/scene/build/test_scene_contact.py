@@ -9,7 +9,6 @@ import pytest
 import sim
 from sim.scene import SceneError
 
-ROOT = Path(__file__).resolve().parents[2]
 SHEETS = """format: 2
 time: {duration: 0.1, fps: 60, substeps: 10}
 objects:
