@@ -9,25 +9,20 @@ from __future__ import annotations
 import gc
 import json
 import pickle
-import sys
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from tools.cuda.on_cpu import HostCompiler, fake_gpu, needs_gxx
+from tools.cuda.stand_in import double, told
 from tools.physics.models import gradients, swung_sheet
 from tools.scenes.problems import SHEET, write_scene, write_target
 
 import sim
 from sim.cli import main
 from sim.core.backends.cuda import driver as cuda_driver
-from sim.core.runtime.devices import cpu_device
 from sim.core.runtime.devices import device as devices
-from sim.core.runtime.devices.cuda_device import CudaDevice
 from sim.core.runtime.launch import calls
 from sim.core.runtime.launch.faults import KernelFault
-from sim.core.runtime.memory import dlpack
-from sim.core.runtime.memory.buffer import View
 
 pytestmark = needs_gxx
 
@@ -37,127 +32,7 @@ def gpu():
     return fake_gpu()
 
 
-def told(gpu: CudaDevice, *kinds: str) -> list[tuple]:
-    """What the driver was told, of these kinds; forgets it."""
-    gc.collect(1)  # of what a test has made; all that others have left takes seconds to look at
-    found = [c for c in gpu.driver.calls if not kinds or c[0] in kinds]
-    gpu.driver.calls.clear()
-    return found
-
-
-# ------------------------------------------------------------------------------------------ memory
-def test_arrays_and_their_memory(gpu):
-    x = sim.array(np.arange(12.0), dtype=float, device=gpu)
-    assert told(gpu) == [("allocate", 48), ("upload", 48)]
-    assert x.numpy().tolist() == list(range(12)) and told(gpu) == [("download", 48)]
-    assert x.device is gpu and gpu.is_cuda and not gpu.is_cpu and x.ptr % 256 == 0
-    with pytest.raises(ValueError, match="read-only"):
-        x.numpy()[0] = 1.0
-    told(gpu)
-    x.zero_()
-    x.fill_(-1.0)
-    calls = told(gpu)
-    assert calls[0] == ("fill", 48) and [c[0] for c in calls[1:]] == ["allocate", "upload", "launch"]
-    x.fill_(-1.0)
-    assert [c[0] for c in told(gpu)] == ["launch"], "a value that was filled in before stays on the device"
-    y = sim.clone(x)
-    assert [c[0] for c in told(gpu)] == ["allocate", "copy"]
-    del x, y
-    assert told(gpu) == [("free",), ("free",)]
-
-
-def test_views_and_copies_between_devices(gpu):
-    host = np.arange(24.0, dtype=np.float32).reshape(4, 6)
-    a = sim.array(host, device=gpu)
-    np.testing.assert_array_equal(a[1:3, ::2].numpy(), host[1:3, ::2])
-    np.testing.assert_array_equal(a.transpose().numpy(), host.T)
-    np.testing.assert_array_equal(a[::-1, ::-2].numpy(), host[::-1, ::-2])
-    b = sim.zeros((4, 6), device="cpu")
-    b.assign(a)
-    np.testing.assert_array_equal(b.numpy(), host)
-    a[:, 1].assign(sim.array(np.array([7.0, 8.0, 9.0, 10.0]), dtype=float, device="cpu"))
-    a[0, ::2].fill_(-3.0)
-    expected = host.copy()
-    expected[:, 1], expected[0, ::2] = [7, 8, 9, 10], -3
-    np.testing.assert_array_equal(a.numpy(), expected)
-    a[1:4].assign(a[0:3])  # overlapping
-    expected[1:4] = expected[0:3].copy()
-    np.testing.assert_array_equal(a.numpy(), expected)
-    assert a.to("cpu").device.is_cpu and a.to("cpu").to(gpu).device is gpu
-    other = fake_gpu("cuda:1")
-    np.testing.assert_array_equal(a[:, ::3].to(other).numpy(), expected[:, ::3])
-    assert ("copy from a peer", 32) in other.driver.calls
-
-
-def test_pinned_memory_is_copied_on_the_stream(gpu, monkeypatch):
-    assert not sim.zeros(3, device="cpu", pinned=True).pinned or sim.get_devices()[1:], (
-        "plain memory where there is no GPU"
-    )
-    monkeypatch.setattr(cpu_device, "cuda_devices", lambda: [gpu])
-    source, target = sim.full(100, 3.0, device="cpu", pinned=True), sim.empty(100, device="cpu", pinned=True)
-    assert source.pinned and source.ptr % 64 == 0 and not sim.zeros(3, device="cpu").pinned
-    x = sim.zeros(100, device=gpu)
-    told(gpu)
-    sim.copy(x, source)
-    sim.copy(target, x)
-    assert told(gpu) == [("upload later", 400), ("download later", 400)] and (target.numpy() == 3.0).all()
-    sim.copy(x[::2], source[::2])
-    sim.copy(target[::2], x[::2])
-    assert [c[0] for c in told(gpu) if "load" in c[0]] == ["upload", "download"], "pieces of it by way of the host"
-    with sim.capture() as graph:
-        sim.copy(x, source)
-        sim.copy(target, x)
-    graph.replay()
-    told(gpu)
-    source.fill_(5.0)
-    graph.replay()
-    assert (target.numpy() == 5.0).all() and "upload" not in {c[0] for c in told(gpu)}
-    with pytest.raises(ValueError, match="memory of the CPU, not of cuda:0"):
-        sim.zeros(3, device=gpu, pinned=True)
-
-
-def test_structs(gpu):
-    @sim.struct
-    class Point:
-        mass: sim.float64
-        tag: int
-        x: sim.vec3
-
-    values = np.zeros(3, Point.np)
-    values["mass"], values["tag"], values["x"] = [1, 2, 3], [4, 5, 6], np.arange(9).reshape(3, 3)
-    p = sim.array(values, dtype=Point, device=gpu)
-    q = sim.zeros(3, dtype=Point, device=gpu)
-    q[::2].assign(p[::2])
-    assert q.numpy()["tag"].tolist() == [4, 0, 6] and q.numpy()["x"][2].tolist() == [6, 7, 8]
-    gpu.add(q, p)
-    assert q.numpy()["mass"].tolist() == [2, 2, 6] and q.numpy()["tag"].tolist() == [
-        4,
-        0,
-        6,
-    ], "only floating-point parts are added"
-    q.fill_(p.list()[1])
-    assert q.numpy()["tag"].tolist() == [5, 5, 5]
-
-
-def test_what_cannot_be_shared_is_an_error(gpu):
-    with pytest.raises(ValueError, match="NumPy data cannot be shared with cuda:0"):
-        sim.array(np.zeros(3, np.float32), device=gpu, copy=False)
-    with pytest.raises(AttributeError):
-        _ = sim.zeros(3, device=gpu).__array_interface__
-    a, b = sim.zeros(3, device=gpu), sim.zeros(3, device="cpu")
-    with pytest.raises(sim.LaunchError, match=r"lies on cpu, the launch is on cuda:0"):
-        sim.launch(double, 3, [a, b], device=gpu)
-    with pytest.raises(sim.LaunchError, match=r"lies on cuda:0, the launch is on cpu"):
-        sim.launch(double, 3, [b, a])
-
-
 # ------------------------------------------------------------------------------------------ launches
-@sim.kernel
-def double(x: sim.array[float], y: sim.array[float]):
-    i = sim.tid()
-    y[i] = 2.0 * x[i]
-
-
 @sim.kernel
 def grid(out: sim.array2d[int]):
     i, j = sim.tid()
@@ -175,12 +50,6 @@ def spread(x: sim.array[float], y: sim.array[float], k: sim.array[int]):
     i = sim.tid()
     x[i] += 1.0
     sim.atomic_add(y, k[i], 1.0)
-
-
-@sim.kernel
-def squares(x: sim.array[float], out: sim.array[float]):
-    i = sim.tid()
-    out[0] += x[i] * x[i]
 
 
 @sim.kernel
@@ -347,171 +216,6 @@ def test_rollouts_are_graphs(gpu):
         gradients(solver, sim.Checkpointed(every=6), steps=12, frame_every=None)
     kinds = [c[0] for c in told(gpu)]
     assert kinds.count("replay") >= 5 and kinds.count("launch") < 72
-
-
-# ------------------------------------------------------------------------------------------ streams, other libraries
-def test_streams_and_events(gpu):
-    main = sim.get_stream(gpu)
-    x, y = sim.full(4, 1.0, device=gpu), sim.zeros(4, device=gpu)
-    side = sim.Stream(gpu)
-    told(gpu)
-    with sim.ScopedStream(side):
-        assert gpu.stream == side.handle != main.handle
-        sim.launch(double, 4, [x], [y])
-    sim.wait_stream(side)
-    order = [
-        ("record", main.handle),
-        ("wait", side.handle),
-        ("launch", "kernel_double"),
-        ("record", side.handle),
-        ("wait", main.handle),
-    ]
-    assert [c[:2] for c in told(gpu)] == order
-    assert gpu.stream == main.handle
-    begin, end = (sim.Event(gpu, enable_timing=True) for _ in range(2))
-    main.record_event(begin)
-    sim.launch(double, 4, [x], [y])
-    main.record_event(end)
-    assert sim.get_event_elapsed_time(begin, end) > 0
-    with pytest.raises(ValueError, match="enable_timing=True"):
-        sim.get_event_elapsed_time(begin, sim.Event(gpu))
-    told(gpu)
-    side.synchronize()
-    assert told(gpu) == [("synchronize",)]
-
-
-def test_a_launch_or_copy_runs_on_the_stream_that_it_is_given(gpu, monkeypatch):
-    x, y, seen, inner = sim.full(4, 1.0, device=gpu), sim.zeros(4, device=gpu), [], gpu.driver.launch
-    main, side, never = sim.get_stream(gpu), sim.Stream(gpu), sim.zeros(1, dtype=int, device=gpu)
-    command = sim.launch(double, 4, [x], [y], device=gpu, record_cmd=True)
-    monkeypatch.setattr(gpu.driver, "launch", lambda *args: (seen.append(gpu.stream), inner(*args))[1])
-    for act in (
-        lambda s: sim.launch(double, 4, [x], [y], stream=s),
-        lambda s: command.launch(stream=s),
-        lambda s: sim.capture_if(never, on_false=command.launch, stream=s),
-    ):
-        act(side)
-        act(main)
-    assert seen == [side.handle, main.handle] * 3 and gpu.stream == main.handle
-    copied, plain = [], gpu.driver.copy
-    monkeypatch.setattr(gpu.driver, "copy", lambda *args: (copied.append(gpu.stream), plain(*args))[1])
-    sim.copy(y, x, stream=side)
-    sim.copy(y, x)
-    assert copied == [side.handle, main.handle]
-    sim.capture_while(never, command.launch, stream=side)
-
-
-def test_streams_of_the_cpu_do_nothing():
-    stream, begin, end = sim.Stream("cpu"), sim.Event("cpu", enable_timing=True), sim.Event("cpu", enable_timing=True)
-    with sim.ScopedStream(stream):
-        stream.record_event(begin)
-        stream.wait_stream(sim.get_stream("cpu"))
-        stream.record_event(end)
-    assert sim.get_event_elapsed_time(begin, end) >= 0
-    assert stream.is_complete and end.is_complete
-
-
-def test_dlpack_between_libraries_on_a_gpu(gpu, monkeypatch):
-    monkeypatch.setattr(devices, "cuda_devices", lambda: [gpu])
-    host = np.arange(24, dtype=np.float64).reshape(4, 2, 3)
-    a = sim.array(host, dtype=sim.vec3d, device=gpu)
-    address, _ = a.ptr, told(gpu)
-    assert a.__dlpack_device__() == (2, 0)
-    b = sim.from_dlpack(a, dtype=sim.vec3d)
-    assert told(gpu) == [("record", gpu.stream), ("wait", gpu.stream)], "no copy, and the consumer's stream waits"
-    assert b.ptr == a.ptr and b.shape == (4, 2) and b.buffer is a.buffer, "tapes see that the two overlap"
-    column = sim.from_dlpack(a[::2, 1])
-    np.testing.assert_array_equal(column.numpy(), host[::2, 1])
-    b.fill_(7.0)
-    assert (a.numpy() == 7.0).all()
-    del a
-    gc.collect()
-    assert (b.numpy() == 7.0).all() and address in gpu.driver.live, "the consumer keeps the memory"
-    del b, column
-    gc.collect()
-    assert address not in gpu.driver.live
-    unused = sim.zeros(3, device=gpu)
-    capsule = unused.__dlpack__()
-    before = len(dlpack._given)
-    del capsule
-    assert len(dlpack._given) == before - 1, "a capsule that nobody took gives the memory back"
-    with pytest.raises(BufferError, match="no multiples of the 4 bytes"):
-        gpu.dlpack(odd(gpu), None)
-
-
-class Tensor:
-    """As much of a tensor of PyTorch on a GPU as `from_torch` looks at."""
-
-    def __init__(self, of: sim.array) -> None:
-        self.of, self.layout, self.dtype, self.device = of, "strided", "float32", SimpleNamespace(type="cuda")
-        self.requires_grad, self.is_leaf, self.grad, self.shape = True, True, None, of.shape
-
-    def detach(self) -> Tensor:
-        return self
-
-    def data_ptr(self) -> int:
-        return self.of.ptr
-
-    def stride(self) -> tuple[int, ...]:
-        return tuple(stride // 4 for stride in self.of.strides)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return self.of.__dlpack_device__()
-
-    def __dlpack__(self, stream: int) -> object:
-        return self.of.__dlpack__(stream=stream)
-
-
-def test_tensors_on_a_gpu(gpu, monkeypatch):
-    """from_torch and to_torch, with a stand-in for PyTorch: memory and gradient are shared, in order, and tapes know
-    that others may write."""
-    torch = SimpleNamespace(
-        Tensor=Tensor, strided="strided", bfloat16=None, complex64=None, complex128=None,
-        zeros_like=lambda t: Tensor(sim.zeros(t.shape, device=t.of.device)),
-        from_dlpack=lambda a: (a.__dlpack__(stream=77), a)[1],
-    )  # fmt: skip
-    monkeypatch.setitem(sys.modules, "torch", torch)
-    monkeypatch.setattr(devices, "cuda_devices", lambda: [gpu])
-    theirs = CudaDevice("cuda:0", gpu.driver, HostCompiler.shared())  # memory of the same GPU that is not ours
-    tensor = Tensor(sim.array(np.arange(1.0, 5.0), dtype=float, device=theirs))
-    told(gpu)
-    x = sim.from_torch(tensor)
-    assert [c for c in told(gpu) if c[0] == "wait"][0] == ("wait", gpu.stream), "our stream waits for theirs"
-    assert x.ptr == tensor.of.ptr and x.requires_grad and x.grad.ptr == tensor.grad.of.ptr and x.buffer.shared
-    loss = sim.zeros(1, requires_grad=True, device=gpu)
-    with sim.Tape() as tape:
-        sim.launch(squares, 4, [x], [loss])
-        with pytest.raises(sim.GradientError, match="cannot see what"):
-            sim.to_torch(x)
-    tensor.of.fill_(100.0)  # in place, by others: what the gradient needs was kept
-    tape.backward(loss)
-    assert tensor.grad.of.numpy().tolist() == [2.0, 4.0, 6.0, 8.0]
-    told(gpu)
-    y = sim.zeros(3, device=gpu)
-    assert not y.buffer.shared and sim.to_torch(y, requires_grad=False) is y
-    assert [c for c in told(gpu) if c[0] == "wait"] == [("wait", 77)], "their stream waits for ours"
-    with pytest.raises(TypeError, match="only tensors on the CPU and on GPUs"):
-        tensor.device = SimpleNamespace(type="mps")
-        sim.from_torch(tensor)
-
-
-def odd(gpu: CudaDevice) -> View:
-    """Floats six bytes apart."""
-    return View(gpu.allocate(64), 0, (4,), (6,), sim.float32)
-
-
-def test_cuda_array_interface(gpu):
-    a = sim.zeros((5, 4), dtype=sim.vec2, device=gpu)
-    shown = a[1:, ::2].__cuda_array_interface__
-    assert shown == {
-        "version": 3,
-        "shape": (4, 2, 2),
-        "strides": (32, 16, 4),
-        "typestr": "<f4",
-        "data": (a.ptr + 32, False),
-        "stream": gpu.stream,
-    }
-    assert not hasattr(sim.zeros(2, device="cpu"), "__cuda_array_interface__")
 
 
 # ------------------------------------------------------------------------------------------ rollouts

@@ -72,7 +72,7 @@ def test_what_runs_where_there_is_a_gpu_runs_here(library: Path) -> None:
         "no:cacheprovider",
         "-m",
         "gpu",
-        "tests/core/runtime/devices/test_gpu.py",
+        "tests/core/runtime/devices/gpus/test_gpu.py",
         "-k",
         "jacobi or deterministic",
     )
