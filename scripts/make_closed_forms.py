@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "tools")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from closed_forms import CASES, Case, Figure  # noqa: E402
+from tools.closed_forms import CASES, Case, Figure  # noqa: E402
 
 TARGET = ROOT / "benchmarks" / "closed_forms.md"
 HEAD = "| case | quantity | exact | found | off by |\n|---|---|---|---|---|\n"

@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "tools")]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-import gradient_rows as rows  # noqa: E402
-from library_tools import calling, directional, flat_args, is_real  # noqa: E402
+from tools.adjoints import gradient_rows as rows  # noqa: E402
+from tools.library.traced import calling, directional, flat_args, is_real  # noqa: E402
 
 from sim.constraints import REGISTRY  # noqa: E402
 from sim.core.lang import types as t  # noqa: E402

@@ -1,6 +1,7 @@
 """docs/reference/python.md: the public Python API, grouped, from signatures and docstrings."""
 
 import ast
+import functools
 import importlib
 import inspect
 import re
@@ -106,9 +107,7 @@ def python_reference() -> str:
     for name, module in origins().items():
         if module == "builtins":
             continue
-        value = sim
-        for part in name.split("."):
-            value = getattr(value, part)
+        value = _value(name)
         heading = next((title for prefix, title in GROUPS.items() if f"{module}.".startswith(f"{prefix}.")), None)
         if heading is None:
             raise KeyError(f"`sim.{name}` comes from {module}, which has no heading in GROUPS")
@@ -156,15 +155,33 @@ def _entry(name: str, value: object) -> Iterator[str]:
     yield text(value)
     if not inspect.isclass(value):
         return
-    for key, member in vars(value).items():
-        if key.startswith("_"):
-            continue
+    for key, member in _members(value):
         inner = member.__func__ if isinstance(member, classmethod | staticmethod) else member
         if inspect.isfunction(inner):
             yield f"* `{signature(key, inner)}`  \n  {line(inner)}"
         elif isinstance(inner, property | cached_property):
             yield f"* `{key}`  \n  {line(inner)}"
     yield ""
+
+
+def _value(name: str) -> Any:
+    return functools.reduce(getattr, name.split("."), sim)
+
+
+@functools.cache
+def _public() -> frozenset[type]:
+    """Classes with an entry of their own."""
+    return frozenset(value for value in map(_value, origins()) if inspect.isclass(value))
+
+
+def _members(of: type) -> Iterator[tuple[str, object]]:
+    """Public ones of a class, then those of the bases that it is put together from: they have no entry of their own."""
+    shown = {part for base in of.__mro__[1:] if base in _public() for part in base.__mro__}
+    seen: set[str] = set()
+    for part in of.__mro__:
+        if part.__module__.startswith("sim.") and part not in shown:
+            yield from ((k, v) for k, v in vars(part).items() if k[0] != "_" and k not in seen)
+            seen |= set(vars(part))
 
 
 def signature(name: str, value: Any) -> str:

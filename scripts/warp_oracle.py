@@ -4,7 +4,7 @@
     python scripts/warp_oracle.py compare [-v] [NAME ...]          what agrees, what differs, what does not run
     python scripts/warp_oracle.py pending                          the same, and writes the last two to pending.txt
 
-Programs are in tests/oracle: functions of `programs_*.py`, and rows of `rows_*.py`, each of which becomes a kernel of
+Programs are in tests/oracle: functions of `programs/*.py`, and rows of `rows/*.py`, each of which becomes a kernel of
 one expression.  A program is a module of its own, with `import sim as wp` in it or `import warp as wp`, no other
 difference.  What was recorded is tests/oracle/expected.json, so that the tests need no Warp.
 """
@@ -53,19 +53,17 @@ def expected() -> dict[str, list[Any]]:
 def programs() -> dict[str, str]:
     """Name -> text of a module whose last function is the program."""
     found = {}
-    for path in sorted(FOLDER.glob("rows_*.py")):
-        group = path.stem.removeprefix("rows_")
-        for row in _module(path.stem, path).ROWS:
-            found |= {f"{group}/{name}": text for name, text in _of_row(*row)}
-    for path in sorted(FOLDER.glob("programs_*.py")):
-        group = path.stem.removeprefix("programs_")
+    for path in sorted(FOLDER.glob("rows/*.py")):
+        for row in _module(f"rows_{path.stem}", path).ROWS:
+            found |= {f"{path.stem}/{name}": text for name, text in _of_row(*row)}
+    for path in sorted(FOLDER.glob("programs/*.py")):
         tree = ast.parse(path.read_text())
         shared = [n for n in tree.body if not isinstance(n, ast.FunctionDef) or n.name[0] == "_"]
         shared = [n for n in shared if not isinstance(n, ast.Expr)]
         for node in tree.body:
             if isinstance(node, ast.FunctionDef) and node.name[0] != "_":
                 parts = [*map(ast.unparse, shared), ast.unparse(node), f"program = {node.name}"]
-                found[f"{group}/{node.name}"] = "\n\n\n".join(parts) + "\n"
+                found[f"{path.stem}/{node.name}"] = "\n\n\n".join(parts) + "\n"
     return found
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy
 import pytest
-from places import ROOT
+from tools.places import ROOT
 
 from sim.cli import main
 from sim.cli.begin.shipped import SHIPPED, copy

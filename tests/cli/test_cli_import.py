@@ -2,9 +2,9 @@
 
 import json
 
-import foreign_recordings as foreign
 import numpy as np
 import pytest
+from tools.files import foreign_recordings as foreign
 
 from sim.cli import main
 from sim.io import Recording, load_recording, write_recording

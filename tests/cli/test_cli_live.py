@@ -6,8 +6,8 @@ import urllib.request
 
 import numpy as np
 import pytest
-from cli_tools import command
-from problem_scenes import SHEET, sheet, write_scene, write_target
+from tools.command import command
+from tools.scenes.problems import SHEET, sheet, write_scene, write_target
 
 from sim.cli import main
 from sim.cli.terminal.page import PageWatcher

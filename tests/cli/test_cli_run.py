@@ -8,9 +8,9 @@ import time
 
 import numpy as np
 import pytest
-from cli_tools import command
-from places import ROOT
-from problem_scenes import ROPE, SHEET, write_scene, write_target
+from tools.command import command
+from tools.places import ROOT
+from tools.scenes.problems import ROPE, SHEET, write_scene, write_target
 
 from sim.cli import main
 

@@ -6,8 +6,8 @@ import subprocess
 import sys
 
 import pytest
-from places import ROOT
-from problem_scenes import SHEET, write_scene, write_target
+from tools.places import ROOT
+from tools.scenes.problems import SHEET, write_scene, write_target
 
 from sim.cli import STAGES, main
 from sim.cli.arguments import VERBS, make_parser

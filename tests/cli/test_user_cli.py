@@ -1,7 +1,7 @@
 """The command with other people's code and with too much of everything."""
 
 import pytest
-from places import ROOT
+from tools.places import ROOT
 
 import sim
 from sim.cli import main

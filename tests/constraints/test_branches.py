@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from physics_tools import central
-from rollout_tools import check_model_gradients
+from tools.physics.rollouts import check_model_gradients
+from tools.physics.steps import central
 
 import sim
 from sim.constraints import REGISTRY, ConstraintError

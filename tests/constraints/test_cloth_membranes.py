@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from cloth_tools import check_values_by_element
-from physics_tools import SEED
 from sheet_meshes import MESHES
+from tools.constraints.cloth import check_values_by_element
+from tools.constraints.samples import SEED
 
 import sim
 from sim.model.energy import constraint_energy, constraint_forces

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from cloth_tools import check_values_by_element
 from material_tables import deflection, energy, sheet, strip
-from physics_tools import SEED, central
 from sheet_meshes import MESHES
+from tools.constraints.cloth import check_values_by_element
+from tools.constraints.samples import SEED
+from tools.physics.steps import central
 
 import sim
 from sim.model.energy import constraint_forces

@@ -8,8 +8,9 @@ import time
 
 import numpy as np
 import pytest
-from constraint_samples import evaluate, projection_inputs, reference
-from physics_tools import EDGES, NAMES, OWN, SEED, Sample, central, random_rotation, sample, values
+from tools.constraints.projection import evaluate, projection_inputs, reference
+from tools.constraints.samples import EDGES, NAMES, OWN, SEED, Sample, sample, values
+from tools.physics.steps import central, random_rotation
 
 import sim
 from sim.constraints import REGISTRY, Constraint

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from constraint_samples import evaluate
-from physics_tools import Sample, central
+from tools.constraints.projection import evaluate
+from tools.constraints.samples import Sample
+from tools.physics.steps import central
 
 import sim
 from sim.constraints import REGISTRY

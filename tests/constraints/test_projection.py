@@ -7,10 +7,10 @@ from itertools import product
 
 import numpy as np
 import pytest
-from constraint_samples import projection_inputs, reference
-from library_tools import calling
-from physics_tools import sample
-from tape_tools import backend
+from tools.constraints.projection import projection_inputs, reference
+from tools.constraints.samples import sample
+from tools.library.traced import calling
+from tools.tapes.gradients import backend
 
 import sim
 from sim.constraints.projection import make_projection, parameter_struct, solve, value_type

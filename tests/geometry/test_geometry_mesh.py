@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from places import SKIRT
+from tools.places import SKIRT
 
 from sim.geometry import (
     GeometryError,

@@ -4,7 +4,7 @@ import struct
 
 import numpy as np
 import pytest
-from solid_tools import BOX, sphere, write_tetgen
+from tools.physics.solids import BOX, sphere, write_tetgen
 
 from sim.geometry import (
     GeometryError,

@@ -4,7 +4,7 @@ import struct
 
 import numpy as np
 import pytest
-from problem_scenes import write_scene
+from tools.scenes.problems import write_scene
 
 import sim
 from sim.geometry import GeometryError, load_groups, load_tets, solid_grid

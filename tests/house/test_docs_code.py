@@ -6,7 +6,7 @@ import runpy
 import numpy as np
 import pytest
 from gallery import DOCS
-from places import ROOT
+from tools.places import ROOT
 
 import sim
 

@@ -4,8 +4,8 @@ import re
 
 import numpy as np
 import pytest
-from places import ROOT
-from problem_scenes import SHEET, write_scene, write_target
+from tools.places import ROOT
+from tools.scenes.problems import SHEET, write_scene, write_target
 
 import sim
 from sim.constraints.base import REGISTRY

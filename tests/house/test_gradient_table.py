@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from gradient_rows import MEMORY, program_error, weighted
+from tools.adjoints.gradient_rows import MEMORY, program_error, weighted
 
 import sim
 

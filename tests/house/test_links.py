@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from gallery import DOCS, floors
-from places import ROOT
+from tools.places import ROOT
 
 PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 LINK = re.compile(r"!?\[[^\]]*\]\(([^()\s]+)\)")

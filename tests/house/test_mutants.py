@@ -6,7 +6,7 @@ import ast
 
 import pytest
 from mutants import mutants
-from places import ROOT
+from tools.places import ROOT
 
 
 def changes(source: str) -> list[str]:

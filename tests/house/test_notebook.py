@@ -5,8 +5,8 @@ import sys
 from html import unescape
 
 import pytest
-from places import ROOT
-from problem_scenes import sheet
+from tools.places import ROOT
+from tools.scenes.problems import sheet
 
 import sim
 from sim.display import html_table

@@ -1,7 +1,7 @@
 """What a Python prompt shows of the main objects: a line or a small table, never arrays."""
 
 import pytest
-from problem_scenes import sheet
+from tools.scenes.problems import sheet
 
 import sim
 

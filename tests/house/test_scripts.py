@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import pytest
-from places import ROOT
+from tools.places import ROOT
 
 SLOW = pytest.mark.slow
 

@@ -5,11 +5,12 @@ import ast
 import os
 import subprocess
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
-from places import ROOT
 from rooms import LAYERS, layer
+from tools.places import ROOT
 
 LIMIT = 700
 """Lines of a file."""
@@ -91,7 +92,8 @@ def test_files_are_of_a_size(path):
 
 
 def test_folders_are_of_a_size():
-    modules = {folder: len(list(folder.glob("*.py"))) for folder in {path.parent for path in MODULES.values()}}
+    folders = {path.parent for top in ("sim", "tests") for path in (ROOT / top).rglob("*.py")}
+    modules = {folder: len(list(folder.glob("*.py"))) for folder in folders}
     assert {str(folder.relative_to(ROOT)): n for folder, n in modules.items() if n > FOLDER} == {}
 
 
@@ -108,6 +110,12 @@ def test_no_name_of_a_test_file_stands_twice():
     """pytest imports them by their names alone."""
     names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
     assert sorted(names) == sorted(set(names))
+
+
+def test_no_test_file_is_in_a_folder_that_pytest_leaves_out(pytestconfig):
+    left_out = pytestconfig.getini("norecursedirs")
+    folders = {part for path in (ROOT / "tests").rglob("test_*.py") for part in path.relative_to(ROOT).parts[:-1]}
+    assert [name for name in sorted(folders) if any(fnmatch(name, pattern) for pattern in left_out)] == []
 
 
 def test_each_module_of_the_autodiff_has_a_test_file_of_its_own():

@@ -3,7 +3,7 @@
 import ast
 
 import pytest
-from places import ROOT
+from tools.places import ROOT
 from type_stub import type_stub
 
 import sim.core as core

@@ -7,11 +7,11 @@ import time
 import warnings
 from pathlib import Path
 
-import foreign_recordings as foreign
 import numpy as np
 import pytest
-from fuzz_files import ANY, EVIL, TEXT, spoilt_glb, spoilt_npz, zipped
-from fuzz_files import npy as npy_bytes
+from tools.files import foreign_recordings as foreign
+from tools.fuzz.files import ANY, EVIL, TEXT, spoilt_glb, spoilt_npz, zipped
+from tools.fuzz.files import npy as npy_bytes
 
 import sim
 from sim.files import FileError, number, read_npy, whole

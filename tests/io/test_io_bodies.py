@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from gltf_checker import Glb
+from tools.files.gltf_checker import Glb
 
 import sim
 import sim.io.video

@@ -5,8 +5,8 @@ import webbrowser
 
 import numpy as np
 import pytest
-from gltf_checker import Glb
-from problem_scenes import ROPE, SHEET, write_scene, write_target
+from tools.files.gltf_checker import Glb
+from tools.scenes.problems import ROPE, SHEET, write_scene, write_target
 
 import sim.io.video
 from sim.cli import main

@@ -2,9 +2,9 @@
 
 import re
 
-import foreign_recordings as foreign
 import numpy as np
 import pytest
+from tools.files import foreign_recordings as foreign
 
 from sim.io import RecordingError, load_recording
 from sim.io.readers import FORMATS

@@ -5,8 +5,8 @@ import base64
 
 import numpy as np
 import pytest
-from places import ROOT
-from problem_scenes import SHEET, sheet
+from tools.places import ROOT
+from tools.scenes.problems import SHEET, sheet
 
 import sim
 from sim.identify.assess.misfit import compared_by

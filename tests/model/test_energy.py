@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from physics_tools import NAMES, SEED, central, sample
+from tools.constraints.samples import NAMES, SEED, sample
+from tools.physics.steps import central
 
 import sim
 from sim.constraints import REGISTRY

@@ -3,7 +3,7 @@ in-place loops."""
 
 import numpy as np
 import pytest
-from tape_tools import array, assert_gradient
+from tools.tapes.gradients import array, assert_gradient
 
 import sim as wp
 

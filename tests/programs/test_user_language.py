@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from library_rows import ROWS
-from library_tools import Traced
-from tape_tools import array, assert_gradient
+from tools.library.rows import ROWS
+from tools.library.traced import Traced
+from tools.tapes.gradients import array, assert_gradient
 
 import sim as wp
 from sim.core.lang.types import float32, float64, leaves_of

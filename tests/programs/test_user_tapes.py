@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tape_tools import array
+from tools.tapes.gradients import array
 
 import sim as wp
 

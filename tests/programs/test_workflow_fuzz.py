@@ -1,5 +1,5 @@
-"""Random workflows against a stand-in that runs them in a straight line (`fuzz_workflows`).  SIM_FUZZ=n: n times as
-many."""
+"""Random workflows against a stand-in that runs them in a straight line (`tools.workflow.fuzz`).  SIM_FUZZ=n: n times
+as many."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 
-import fuzz_workflows
 import numpy as np
 import pytest
-import workflow_models
-import workflow_torch
-from fuzz_workflows import Choice
-from workflow_generator import FAMILIES
-from workflow_models import Fresh, Task
-from workflow_run import HEAD, Report, Run, Statement, program_text, run, shrink
+from tools.workflow import fuzz as fuzz_workflows
+from tools.workflow import models as workflow_models
+from tools.workflow import with_torch as workflow_torch
+from tools.workflow.fuzz import Choice
+from tools.workflow.generator import FAMILIES
+from tools.workflow.models import Fresh, Task
+from tools.workflow.run import HEAD, Report, Run, Statement, program_text, run, shrink
 
 import sim
 

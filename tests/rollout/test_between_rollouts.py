@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-from rollout_tools import SEED, STEPS, SYSTEMS, Case, outputs, same
+from tools.physics.rollouts import SEED, STEPS, SYSTEMS, Case, outputs, same
 
 import sim
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from physics_tools import take_steps
+from tools.physics.steps import take_steps
 
 import sim
 from sim.core.runtime.devices.graph import Graph

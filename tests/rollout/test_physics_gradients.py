@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from physics_samples import G, hanging_chain, swung_sheet
-from physics_tools import SEED, central
+from tools.constraints.samples import SEED
+from tools.physics.models import G, hanging_chain, swung_sheet
+from tools.physics.steps import central
 
 import sim
 

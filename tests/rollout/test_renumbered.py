@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from physics_samples import builder, swung_sheet
-from rollout_tools import DT, STEPS, STRATEGIES, SYSTEMS, Case, same
+from tools.physics.models import builder, swung_sheet
+from tools.physics.rollouts import DT, STEPS, STRATEGIES, SYSTEMS, Case, same
 
 import sim
 from sim.model.build import assembly

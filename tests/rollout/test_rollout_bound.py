@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from rollout_tools import STEPS, STRATEGIES, SYSTEMS, Case, interrupted, reference, same
+from tools.physics.rollouts import STEPS, STRATEGIES, SYSTEMS, Case, interrupted, reference, same
 
 import sim
 from sim.core.lang.errors import GradientError

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from rollout_tools import SEED, STEPS, STRATEGIES, SYSTEMS, Case, Interrupted, interrupted, reference, same
+from tools.physics.rollouts import SEED, STEPS, STRATEGIES, SYSTEMS, Case, Interrupted, interrupted, reference, same
 
 import sim
 from sim.core.runtime.ambient import observers, recording

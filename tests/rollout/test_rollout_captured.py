@@ -4,8 +4,8 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
-import workflow_models
-from rollout_tools import STEPS, STRATEGIES, SYSTEMS, Case, outputs, reference, same
+from tools.physics.rollouts import STEPS, STRATEGIES, SYSTEMS, Case, outputs, reference, same
+from tools.workflow import models as workflow_models
 
 import sim
 from sim.core.lang.errors import GradientError
@@ -243,7 +243,7 @@ def test_a_rollout_that_is_looked_at_in_a_graph():
 
 
 def test_forces_on_a_state_that_is_made_in_a_graph_have_the_same_gradient():
-    """Found by `fuzz_workflows`: the fill with zeros that a replay needs was on the tape, where it ended the
+    """Found by `tools.workflow.fuzz`: the fill with zeros that a replay needs was on the tape, where it ended the
     gradient."""
     found = []
     for within in (nullcontext, sim.capture):

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from physics_samples import DT, STEPS, gradients, swung_sheet
-from physics_tools import positions, take_steps
+from tools.physics.models import DT, STEPS, gradients, swung_sheet
+from tools.physics.steps import positions, take_steps
 
 import sim
 from sim.model.errors import UnknownPathError

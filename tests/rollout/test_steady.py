@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from contact_worlds import ball
-from physics_samples import DT, gradients, swung_sheet
+from tools.physics.contact_worlds import ball
+from tools.physics.models import DT, gradients, swung_sheet
 
 import sim
 from sim.core.runtime.tape.tape import Tape

@@ -9,7 +9,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from physics_tools import positions, take_steps
+from tools.physics.steps import positions, take_steps
 
 import sim
 from sim.rollout.budget import (

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from problem_scenes import SHEET, write_scene, write_target
+from tools.scenes.problems import SHEET, write_scene, write_target
 
 import sim
 from sim.cli import main

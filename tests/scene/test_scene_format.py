@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from problem_scenes import SHEET, write_scene
+from tools.scenes.problems import SHEET, write_scene
 
 import sim
 from sim.model.energy import constraint_energy

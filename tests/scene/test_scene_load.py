@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from scene_samples import BEAM, CLOTH, MATERIALS, load_text
+from tools.scenes.samples import BEAM, CLOTH, MATERIALS, load_text
 
 from sim.scene import SceneError, load_scene
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from physics_tools import take_steps
-from rollout_tools import check_model_gradients
+from tools.physics.rollouts import check_model_gradients
+from tools.physics.steps import take_steps
 
 import sim
 from sim.geometry import rotation_from_axis_angle

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from physics_tools import momentum, positions, take_steps
-from solid_tools import MATERIALS, at, beam, block
+from tools.physics.solids import MATERIALS, at, beam, block
+from tools.physics.steps import momentum, positions, take_steps
 
 import sim
 

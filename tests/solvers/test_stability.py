@@ -4,8 +4,8 @@ import sys
 
 import numpy as np
 import pytest
-from problem_scenes import write_scene
-from solid_tools import MEAN, block
+from tools.physics.solids import MEAN, block
+from tools.scenes.problems import write_scene
 
 import sim
 from sim.identify.numerics.residuals import growth_note

@@ -3,6 +3,5 @@
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-TOOLS = ROOT / "tests" / "tools"
 DATA = ROOT / "tests" / "data"
 SKIRT = ROOT / "scenes" / "assets" / "skirt1252.obj"

@@ -12,7 +12,7 @@ from sim.model.build import checks
 from sim.model.build.bodies import BodyBlock, BodyPoint, inertia_rows, pose
 from sim.model.build.collection import Collection
 from sim.model.build.motions import read_motions
-from sim.model.build.objects import ORIGIN
+from sim.model.build.points.objects import ORIGIN
 from sim.model.build.rigid.forces import BodyForce, read_body_force
 from sim.model.build.rigid.inertia import GivenInertia, Inertia, OfShapes
 from sim.model.errors import ModelError

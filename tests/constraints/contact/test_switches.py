@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from contact_worlds import coordinate, gradients, mass_point
+from tools.physics.contact_worlds import coordinate, gradients, mass_point
 
 import sim
 from sim.cli import main

@@ -6,9 +6,10 @@ import sys
 
 import numpy as np
 import pytest
-from physics_tools import SEED, central
-from slot_samples import SlotSample, slot_sample
-from tape_tools import backend
+from tools.constraints.samples import SEED
+from tools.constraints.slots import SlotSample, slot_sample
+from tools.physics.steps import central
+from tools.tapes.gradients import backend
 
 import sim
 

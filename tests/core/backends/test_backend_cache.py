@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from backend_tools import launch, result, scale
-from places import ROOT
+from tools.backends.kernels import launch, result, scale
+from tools.places import ROOT
 
 import sim
 from sim.core.backends import cache, objects
@@ -185,8 +185,8 @@ def test_processes_share_the_cache(folder) -> None:
     """Several processes compile the same kernels at once; each gets right results, and each kernel is there once."""
     code = textwrap.dedent("""
         import sys
-        sys.path[:0] = ["tests/tools", "."]
-        from backend_tools import result
+        sys.path[:0] = ["tests", "."]
+        from tools.backends.kernels import result
         assert [result(2.0 + k) for k in range(5)] == [2.0 + k for k in range(5)]
     """)
     workers = [subprocess.Popen([sys.executable, "-c", code], cwd=ROOT) for _ in range(3)]
@@ -198,9 +198,9 @@ def test_processes_share_the_cache(folder) -> None:
 def test_printing_kernels_work_from_the_cache_in_another_process(folder) -> None:
     code = textwrap.dedent("""
         import sys
-        sys.path[:0] = ["tests/tools", "."]
+        sys.path[:0] = ["tests", "."]
         import numpy as np
-        from backend_tools import kernel, launch
+        from tools.backends.kernels import kernel, launch
         from sim.core.backends.llvm.backend import LlvmBackend
         from sim.core.lang.ir.core import Op
         from sim.core.lang.types import array_type, float32

@@ -6,8 +6,8 @@ import os
 
 import numpy as np
 import pytest
-from backend_tools import BACKENDS, launch, same_bits
-from fuzz_backends import THREADS, Program, arguments
+from tools.backends.kernels import BACKENDS, launch, same_bits
+from tools.fuzz.backends import THREADS, Program, arguments
 
 from sim.core.backends.llvm.backend import LlvmBackend
 

@@ -6,8 +6,8 @@ import functools
 
 import numpy as np
 import pytest
-from backend_cases import CASES, INEXACT, edges, samples
-from backend_tools import BACKENDS, kernel, launch, same_bits
+from tools.backends.kernels import BACKENDS, kernel, launch, same_bits
+from tools.backends.operands import CASES, INEXACT, edges, samples
 
 from sim.core.backends.interp import convert
 from sim.core.lang.ir.core import emit

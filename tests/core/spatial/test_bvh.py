@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cuda_on_cpu import fake_gpu, needs_gxx
+from tools.cuda.on_cpu import fake_gpu, needs_gxx
 
 import sim
 

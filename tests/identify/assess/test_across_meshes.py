@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from places import ROOT
+from tools.places import ROOT
 
 import sim
 from sim.io import Recording, write_recording

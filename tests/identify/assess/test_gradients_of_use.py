@@ -4,7 +4,7 @@ import json
 import warnings
 
 import pytest
-from problem_scenes import write_scene
+from tools.scenes.problems import write_scene
 
 import sim
 from sim.cli import main

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from identify_samples import FLIGHT, NOISE, flight, known, write_flight
-from places import ROOT
-from problem_scenes import SHEET, write_scene, write_target
+from tools.places import ROOT
+from tools.scenes.identification import FLIGHT, NOISE, flight, known, write_flight
+from tools.scenes.problems import SHEET, write_scene, write_target
 
 import sim
 from sim.cli import main

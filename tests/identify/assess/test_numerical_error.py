@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from problem_scenes import write_scene, write_target
+from tools.scenes.problems import write_scene, write_target
 
 import sim
 from sim.cli import main
@@ -166,7 +166,7 @@ def test_the_table_of_convergence(tmp_path, capsys):
 
 def test_nothing_is_said_where_nothing_moves(tmp_path):
     """A chain at rest after enough iterations has the compliance that it was given, whatever the step."""
-    from places import ROOT
+    from tools.places import ROOT
 
     problem = sim.load_scene(ROOT / "scenes" / "chain.yaml").build()
     with warnings.catch_warnings():

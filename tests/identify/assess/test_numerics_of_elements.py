@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from problem_scenes import write_scene, write_target
-from solid_tools import DENSITY, MEAN, POISSON, YOUNG, block
+from tools.physics.solids import DENSITY, MEAN, POISSON, YOUNG, block
+from tools.scenes.problems import write_scene, write_target
 
 import sim
 from sim.identify.losses.jacobian import linearise

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from problem_scenes import write_scene, write_target
+from tools.scenes.problems import write_scene, write_target
 
 import sim
 from sim.cli import main

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from problem_scenes import HANGING_ROPE
+from tools.scenes.problems import HANGING_ROPE
 
 from sim.cli import main
 from sim.identify.assess.design import design

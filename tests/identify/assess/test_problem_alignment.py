@@ -3,8 +3,8 @@ then."""
 
 import numpy as np
 import pytest
-from places import ROOT
-from problem_scenes import SHEET, write_scene
+from tools.places import ROOT
+from tools.scenes.problems import SHEET, write_scene
 
 import sim
 from sim.cli import main

@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from problem_scenes import write_scene, write_target
+from tools.scenes.problems import write_scene, write_target
 
 from sim.cli import main
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from problem_scenes import HANGING_ROPE
 from scipy.optimize import minimize_scalar
+from tools.scenes.problems import HANGING_ROPE
 
 from sim.identify.assess.criteria import criteria, fit_of
 from sim.identify.assess.folds import cross_validate

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from problem_scenes import sheet
+from tools.scenes.problems import sheet
 
 import sim
 from sim.identify.data.experiments import Target

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from problem_scenes import SHEET, sheet, write_scene, write_target
+from tools.scenes.problems import SHEET, sheet, write_scene, write_target
 
 import sim
 from sim.geometry import GeometryError, assign_regions, neighbours

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from places import ROOT
-from problem_scenes import ROPE, SHEET, sheet, write_scene, write_target
+from tools.places import ROOT
+from tools.scenes.problems import ROPE, SHEET, sheet, write_scene, write_target
 
 import sim
 from sim.identify.assess.gradcheck import check_gradient

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from problem_scenes import write_scene
-from solid_tools import BOX, sphere, write_tetgen
+from tools.physics.solids import BOX, sphere, write_tetgen
+from tools.scenes.problems import write_scene
 
 import sim
 from sim.cli import main

@@ -5,8 +5,8 @@ import re
 
 import numpy as np
 import pytest
-from identify_samples import FLIGHT, GROWING, flight, known, spring
-from problem_scenes import SHEET, write_scene, write_target
+from tools.scenes.identification import FLIGHT, GROWING, flight, known, spring
+from tools.scenes.problems import SHEET, write_scene, write_target
 
 import sim
 from sim.cli import main

@@ -2,7 +2,7 @@
 
 import json
 
-from problem_scenes import write_scene
+from tools.scenes.problems import write_scene
 
 import sim
 from sim.cli.terminal.result import show_result

@@ -6,8 +6,8 @@ import re
 
 import numpy as np
 import pytest
-from identify_samples import GROWING, TRUTH, spring
-from problem_scenes import SHEET, write_scene, write_target
+from tools.scenes.identification import GROWING, TRUTH, spring
+from tools.scenes.problems import SHEET, write_scene, write_target
 
 import sim
 from sim.cli import main

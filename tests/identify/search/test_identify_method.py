@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from places import ROOT
-from problem_scenes import SHEET, sheet, write_scene, write_target
+from tools.places import ROOT
+from tools.scenes.problems import SHEET, sheet, write_scene, write_target
 
 import sim
 from sim.core.optim.registry import MINIMIZERS

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from problem_scenes import SHEET, write_scene, write_target
+from tools.scenes.problems import SHEET, write_scene, write_target
 
 from sim.cli import main
 from sim.core.optim import LBFGS

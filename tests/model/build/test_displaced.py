@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from physics_tools import central, take_steps
-from solid_tools import DENSITY, YOUNG
+from tools.physics.solids import DENSITY, YOUNG
+from tools.physics.steps import central, take_steps
 
 import sim
 

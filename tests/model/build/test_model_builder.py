@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from places import SKIRT
+from tools.places import SKIRT
 
 from sim.constraints import bend, constraint, distance
 from sim.core.lang.library.vector import cross, length

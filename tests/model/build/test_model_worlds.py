@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from physics_samples import builder
+from tools.physics.models import builder
 
 import sim
 from sim.model import ModelError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from pair_tools import edge_edge_distance, point_triangle_distance
+from tools.geometry.distances import edge_edge_distance, point_triangle_distance
 
 import sim
 from sim.model.collision.detection import ContactError, PairLists

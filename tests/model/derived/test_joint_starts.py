@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from problem_scenes import write_scene
+from tools.scenes.problems import write_scene
 
 import sim
 from sim.model import ModelError

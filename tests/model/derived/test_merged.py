@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from cuda_on_cpu import fake_gpu, needs_gxx
+from tools.cuda.on_cpu import fake_gpu, needs_gxx
 
 import sim
 from sim.core.runtime.ambient.profile import profile

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from body_models import pendulum
+from tools.bodies.models import pendulum
 
 import sim
 

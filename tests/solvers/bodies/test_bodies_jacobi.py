@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from body_models import momenta
+from tools.bodies.models import momenta
 
 import sim
 

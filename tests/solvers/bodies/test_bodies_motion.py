@@ -3,10 +3,10 @@
 
 import numpy as np
 import pytest
-from body_models import energy, momenta, pendulum, random_tree
-from physics_tools import take_steps
 from scipy.integrate import solve_ivp
-from slot_samples import log, product, turned
+from tools.bodies.models import energy, momenta, pendulum, random_tree
+from tools.constraints.slots import log, product, turned
+from tools.physics.steps import take_steps
 
 import sim
 

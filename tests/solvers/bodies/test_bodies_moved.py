@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from body_models import G
-from physics_tools import SEED, central
-from slot_samples import exp, product, turned
+from tools.bodies.models import G
+from tools.constraints.samples import SEED
+from tools.constraints.slots import exp, product, turned
+from tools.physics.steps import central
 
 import sim
 from sim.model import ModelError

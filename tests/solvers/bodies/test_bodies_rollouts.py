@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from body_models import random_tree
-from physics_tools import SEED, central
+from tools.bodies.models import random_tree
+from tools.constraints.samples import SEED
+from tools.physics.steps import central
 
 import sim
 from sim.core.runtime.ambient.threads import get_num_threads, set_num_threads

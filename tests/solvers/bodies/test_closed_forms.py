@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from closed_forms import CASES
-from closed_forms.rods import elastica, loaded_rod
 from make_closed_forms import rows, written
+from tools.closed_forms import CASES
+from tools.closed_forms.rods import elastica, loaded_rod
 
 TABLE = written((Path(__file__).parents[3] / "benchmarks/closed_forms.md").read_text(encoding="utf-8"))
 

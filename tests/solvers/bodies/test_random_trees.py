@@ -4,7 +4,7 @@
 """
 
 import pytest
-from joint_trees import FAMILIES, JointTree, second_derivatives
+from tools.bodies.joint_trees import FAMILIES, JointTree, second_derivatives
 
 SEEDS = 13
 """Of each of the families."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from problem_scenes import ROPE, write_scene
+from tools.scenes.problems import ROPE, write_scene
 
 import sim
 from sim.solvers.base import SolverError

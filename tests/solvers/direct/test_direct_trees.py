@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from direct_models import ALL, BALLS, ball_system, gradients, random_tree, slope
+from tools.bodies.ball_trees import ALL, BALLS, ball_system, gradients, random_tree, slope
 
 import sim
 from sim.solvers.direct.structure import factorise, neighbours, trees_of

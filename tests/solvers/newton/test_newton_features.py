@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from newton_models import FEATURES, gradient_errors
+from tools.physics.newton_models import FEATURES, gradient_errors
 
 import sim
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from newton_models import chain, gradient_errors, sheet
+from tools.physics.newton_models import chain, gradient_errors, sheet
 
 import sim
 

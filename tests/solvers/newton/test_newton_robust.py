@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from newton_models import ELASTIC
+from tools.physics.newton_models import ELASTIC
 
 import sim
 from sim.geometry import rotation_from_axis_angle

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from places import ROOT
+from tools.places import ROOT
 
 import sim
 from sim.cli import main

@@ -1,7 +1,7 @@
 """Solids under SolverNewton: blocks of rows with damping, rows without elasticity, internal variables."""
 
 import pytest
-from newton_models import bar, gradient_errors
+from tools.physics.newton_models import bar, gradient_errors
 
 MATERIALS = {"neo_hookean": {}, "viscoelastic": {"relaxing": 1.0, "time": 0.01}}
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from newton_models import chain
+from tools.physics.newton_models import chain
 
 import sim
 

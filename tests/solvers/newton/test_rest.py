@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from newton_models import block, chain, gradient_errors
+from tools.physics.newton_models import block, chain, gradient_errors
 
 import sim
 from sim.solvers import NoStateAtRest, RestSolver

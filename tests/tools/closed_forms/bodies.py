@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.integrate import solve_ivp
 from scipy.special import ellipk
-from slot_samples import exp, log, product, turned
 
 import sim
-from closed_forms.case import Figure, G, Watched, case, compared, extrapolated
+from tools.closed_forms.case import Figure, G, Watched, case, compared, extrapolated
+from tools.constraints.slots import exp, log, product, turned
 
 
 def axis_of(frame: np.ndarray, k: int, body: int = 0) -> np.ndarray:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 import sim
-from closed_forms.case import Figure, G, Seen, Watched, case, compared
+from tools.closed_forms.case import Figure, G, Seen, Watched, case, compared
 
 FLOOR = {"point": [0, 0, 0], "normal": [0, 1, 0]}
 

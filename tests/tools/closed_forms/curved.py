@@ -6,8 +6,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 import sim
-from closed_forms.case import Figure, G, Watched, case, compared
-from closed_forms.rods import POISSON, RADIUS, STIFFNESS, YOUNG, line, pushed, welded
+from tools.closed_forms.case import Figure, G, Watched, case, compared
+from tools.closed_forms.rods import POISSON, RADIUS, STIFFNESS, YOUNG, line, pushed, welded
 
 
 @case(

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 import sim
-from closed_forms.case import Figure, G, Watched, case, compared, extrapolated
+from tools.closed_forms.case import Figure, G, Watched, case, compared, extrapolated
 
 
 def wheel(inertia: float, spin: float = 0.0, **drive: float) -> sim.Model:

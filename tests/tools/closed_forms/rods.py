@@ -10,7 +10,7 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 
 import sim
-from closed_forms.case import Figure, G, Watched, case, compared
+from tools.closed_forms.case import Figure, G, Watched, case, compared
 
 YOUNG, POISSON, RADIUS = 1e7, 0.3, 0.002
 STIFFNESS = YOUNG * np.pi * RADIUS**4 / 4

@@ -9,8 +9,8 @@ from scipy.optimize import brentq
 from scipy.special import j0, j1
 
 import sim
-from closed_forms.case import Figure, G, Watched, case, compared, extrapolated
-from closed_forms.rods import line
+from tools.closed_forms.case import Figure, G, Watched, case, compared, extrapolated
+from tools.closed_forms.rods import line
 
 BESSEL = 2.404825557695773
 """The first zero of J0."""

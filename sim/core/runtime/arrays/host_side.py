@@ -39,6 +39,7 @@ class HostSide:
 
     @property
     def device(self) -> Device:
+        """Where it lies."""
         device: Device = self.buffer.device
         return device
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from sim.model.build import checks
 from sim.model.build.bodies import BodyBlock
-from sim.model.build.objects import ORIGIN
+from sim.model.build.points.objects import ORIGIN
 from sim.model.build.rigid.inertia import RoundSegments, positive
 from sim.model.build.rigid.rods import RodEnd, Segments, rod_joints
 from sim.model.build.shapes.blocks import ShapeBlock, ShapeConfig

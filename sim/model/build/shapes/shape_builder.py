@@ -13,7 +13,7 @@ from sim.geometry import MeshFile, merge_positions, quaternion_between, rotated,
 from sim.model.build import checks
 from sim.model.build.bodies import pose
 from sim.model.build.body_builder import WORLD, BodyBuilder
-from sim.model.build.objects import index_table
+from sim.model.build.points.objects import index_table
 from sim.model.build.shapes.blocks import NearBlock, ShapeBlock, ShapeConfig
 from sim.model.errors import ModelError
 from sim.model.groups import Group

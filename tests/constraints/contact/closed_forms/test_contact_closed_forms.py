@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
-from contact_worlds import G, coordinate, gradients
 from scipy.integrate import solve_ivp
+from tools.physics.contact_worlds import G, coordinate, gradients
 
 import sim
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from contact_worlds import G, coordinate, gradients
+from tools.physics.contact_worlds import G, coordinate, gradients
 
 import sim
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from contact_worlds import G, coordinate, gradients
 from scipy.integrate import solve_ivp
+from tools.physics.contact_worlds import G, coordinate, gradients
 
 import sim
 

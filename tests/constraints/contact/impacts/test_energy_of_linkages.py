@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contact_worlds import coordinate, gradients
+from tools.physics.contact_worlds import coordinate, gradients
 
 import sim
 from sim.geometry import rotation_from_quaternion

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from contact_worlds import coordinate, gradients, mass_point
+from tools.physics.contact_worlds import coordinate, gradients, mass_point
 
 HEIGHT, RATE = coordinate("particle_q", 0, 1), coordinate("particle_qd", 0, 1)
 

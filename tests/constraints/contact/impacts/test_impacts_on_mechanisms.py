@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from body_models import momenta
-from contact_worlds import coordinate, gradients
+from tools.bodies.models import momenta
+from tools.physics.contact_worlds import coordinate, gradients
 
 import sim
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from linkages import energy, thrown_linkage, tipped_chain
+from tools.bodies.linkages import energy, thrown_linkage, tipped_chain
 
 import sim
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from contact_worlds import CORNERS, FACES, coordinate, gradients, integrals
+from tools.physics.contact_worlds import CORNERS, FACES, coordinate, gradients, integrals
 
 import sim
 from sim.model.collision.detection import ContactError

@@ -11,12 +11,12 @@ import importlib.util
 
 import numpy as np
 import pytest
-from corpus import order
-from corpus_loops import PROGRAMS
-from cubin_report import DOUBLE, KernelReport, disassembler, reports, with_instructions
-from cuda_kernels import CHUNKS, Variant, contiguous, is_large, library_functions, rows, solver_variants
-from cuda_on_cpu import Batch, renamed
-from library_cases import as_kernel
+from tools.cuda.cubin_report import DOUBLE, KernelReport, disassembler, reports, with_instructions
+from tools.cuda.on_cpu import Batch, renamed
+from tools.cuda.project_kernels import CHUNKS, Variant, contiguous, is_large, library_functions, rows, solver_variants
+from tools.library.cases import as_kernel
+from tools.programs.corpus import order
+from tools.programs.corpus_loops import PROGRAMS
 
 import sim
 from sim.constraints import REGISTRY

@@ -7,14 +7,14 @@ import ctypes
 
 import numpy as np
 import pytest
-from backend_cases import CASES, INEXACT, edges, samples
-from backend_tools import BACKENDS, launch, same_bits
-from corpus import order
-from corpus_loops import PROGRAMS
-from cuda_kernels import CHUNKS, cast_kernel, library_functions, rows
-from cuda_on_cpu import Batch, HostCompiler, needs_gxx, renamed
-from fuzz_backends import THREADS, Program, arguments
-from library_cases import as_kernel
+from tools.backends.kernels import BACKENDS, launch, same_bits
+from tools.backends.operands import CASES, INEXACT, edges, samples
+from tools.cuda.on_cpu import Batch, HostCompiler, needs_gxx, renamed
+from tools.cuda.project_kernels import CHUNKS, cast_kernel, library_functions, rows
+from tools.fuzz.backends import THREADS, Program, arguments
+from tools.library.cases import as_kernel
+from tools.programs.corpus import order
+from tools.programs.corpus_loops import PROGRAMS
 
 import sim
 from sim.core.backends.cuda.text import CudaText

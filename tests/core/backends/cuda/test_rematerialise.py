@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from backend_tools import BACKENDS, launch, same_bits
-from cuda_kernels import Variant, solver_variants
-from cuda_on_cpu import Batch, needs_gxx, renamed
-from fuzz_backends import THREADS, Program, arguments
+from tools.backends.kernels import BACKENDS, launch, same_bits
+from tools.cuda.on_cpu import Batch, needs_gxx, renamed
+from tools.cuda.project_kernels import Variant, solver_variants
+from tools.fuzz.backends import THREADS, Program, arguments
 
 from sim.core.backends import cache
 from sim.core.backends.cuda import body as cuda_body

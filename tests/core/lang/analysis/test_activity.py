@@ -4,8 +4,8 @@ precede."""
 from __future__ import annotations
 
 import pytest
-from adjoint_kernels import calls_with_an_array
-from backend_tools import kernel as made
+from tools.adjoints.kernels import calls_with_an_array
+from tools.backends.kernels import kernel as made
 
 import sim
 from sim.core.lang.analysis.activity import (

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from adjoint_tools import traced
+from tools.adjoints.differences import traced
 
 import sim
 from sim.core.lang.autodiff.cache_plan import CacheLayout, min_cut_cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from adjoint_tools import check, numbers, tbr_of, traced
+from tools.adjoints.differences import check, numbers, tbr_of, traced
 
 import sim
 from sim.core.lang.autodiff import checkpoints

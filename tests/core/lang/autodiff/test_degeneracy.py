@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from adjoint_tools import traced
-from tape_tools import array
+from tools.adjoints.differences import traced
+from tools.tapes.gradients import array
 
 import sim
 from sim.core.lang.autodiff.degeneracy import combined_calls, moved_results, stored_calls, values_behind

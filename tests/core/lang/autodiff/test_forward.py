@@ -6,13 +6,13 @@ import os
 import random
 from pathlib import Path
 
-import fuzz_tapes
 import numpy as np
 import pytest
-from fuzz_adjoints import Run, smooth_slope
-from fuzz_programs import RandomFunction, load_kernels
-from fuzz_tapes import TapeProgram
-from tape_tools import BACKENDS, backend
+from tools.fuzz import tapes as fuzz_tapes
+from tools.fuzz.adjoints import Run, smooth_slope
+from tools.fuzz.programs import RandomFunction, load_kernels
+from tools.fuzz.tapes import TapeProgram
+from tools.tapes.gradients import BACKENDS, backend
 
 import sim
 from sim.constraints import REGISTRY

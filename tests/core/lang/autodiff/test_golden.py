@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from adjoint_tools import numbers_of, tbr_of, traced
+from tools.adjoints.differences import numbers_of, tbr_of, traced
 
 import sim
 from sim.core.lang.autodiff import checkpoints

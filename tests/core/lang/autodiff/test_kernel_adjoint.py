@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from adjoint_kernels import calls_with_an_array, in_place, linear, mixed_records
-from adjoint_tools import check, gradients, numbers, numbers_of, tbr_of, traced
+from tools.adjoints.differences import check, gradients, numbers, numbers_of, tbr_of, traced
+from tools.adjoints.kernels import calls_with_an_array, in_place, linear, mixed_records
 
 import sim
 from sim.core.lang.autodiff.kernel_adjoint import kernel_adjoint

@@ -5,7 +5,7 @@ import sys
 
 import numpy as np
 import pytest
-from tape_tools import array, assert_gradient, backend
+from tools.tapes.gradients import array, assert_gradient, backend
 
 import sim
 from sim.core.lang.autodiff import checkpoints

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from adjoint_tools import check, gradients, numbers, traced
+from tools.adjoints.differences import check, gradients, numbers, traced
 
 import sim
 from sim.core.lang.autodiff import checkpoints

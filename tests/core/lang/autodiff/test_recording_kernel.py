@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from adjoint_kernels import in_place, lists_in_a_loop, overwrites_in_a_loop
-from adjoint_tools import ENTRIES, check, numbers, run, tbr_of, traced
+from tools.adjoints.differences import ENTRIES, check, numbers, run, tbr_of, traced
+from tools.adjoints.kernels import in_place, lists_in_a_loop, overwrites_in_a_loop
 
 import sim
 from sim.core.lang.autodiff.kernel_adjoint import kernel_adjoint

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from adjoint_tools import tbr_of, traced
+from tools.adjoints.differences import tbr_of, traced
 
 import sim
 from sim.core.lang.autodiff.replay_plan import ReplayPlan, counters, plan_replay

@@ -7,8 +7,8 @@ import dataclasses
 
 import numpy as np
 import pytest
-from adjoint_tools import Fault, check, gradients, numbers, tbr_of, traced
-from library_tools import calling
+from tools.adjoints.differences import Fault, check, gradients, numbers, tbr_of, traced
+from tools.library.traced import calling
 
 import sim
 from sim.core.backends.interp import evaluate

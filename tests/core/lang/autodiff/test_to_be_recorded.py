@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from adjoint_kernels import (
+from tools.adjoints.differences import check, gradients, numbers, run, tbr_of, traced
+from tools.adjoints.kernels import (
     calls_with_an_array,
     in_place,
     linear,
@@ -13,7 +14,6 @@ from adjoint_kernels import (
     overwrites_in_a_loop,
     weighted,
 )
-from adjoint_tools import check, gradients, numbers, run, tbr_of, traced
 
 import sim
 from sim.core.lang.autodiff.kernel_adjoint import kernel_adjoint

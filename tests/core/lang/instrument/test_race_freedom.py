@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from backend_tools import kernel as made
+from tools.backends.kernels import kernel as made
 
 from sim.core.lang.autodiff.to_be_recorded import to_be_recorded
 from sim.core.lang.instrument.race_freedom import potential_races

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from backend_tools import kernel, launch
+from tools.backends.kernels import kernel, launch
 
 from sim.core.backends.interp import InterpBackend
 from sim.core.lang.instrument.races import exact_check

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from backend_tools import BACKENDS, kernel, launch
+from tools.backends.kernels import BACKENDS, kernel, launch
 
 from sim.core.backends.cuda.text import CudaText
 from sim.core.backends.interp import evaluate

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from library_cases import ALL, FUNCTIONS, IDS, sample
-from library_rows import REAL, ROWS, Row
-from library_tools import Traced, assert_derivatives, calling
+from tools.library.cases import ALL, FUNCTIONS, IDS, sample
+from tools.library.rows import REAL, ROWS, Row
+from tools.library.traced import Traced, assert_derivatives, calling
 
 from sim.core.lang import types as t
 from sim.core.lang.autodiff.reverse import vjp

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from backend_tools import launch
-from library_cases import ALL, FUNCTIONS, IDS, as_kernel, sample
-from library_rows import REAL, Row
-from library_tools import calling, flat_args, is_real
+from tools.backends.kernels import launch
+from tools.library.cases import ALL, FUNCTIONS, IDS, as_kernel, sample
+from tools.library.rows import REAL, Row
+from tools.library.traced import calling, flat_args, is_real
 
 from sim.core.backends.interp import evaluate
 from sim.core.backends.llvm.backend import LlvmBackend

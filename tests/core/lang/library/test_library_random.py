@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from library_rows import pcg
-from library_tools import Traced
+from tools.library.rows import pcg
+from tools.library.traced import Traced
 
 from sim.core.backends.interp import evaluate
 from sim.core.lang import types as t

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from library_rows import check_eig3, check_qr3, check_svd2, check_svd3, rotation
-from library_tools import Traced, assert_derivatives, calling, flat_args
+from tools.library.rows import check_eig3, check_qr3, check_svd2, check_svd3, rotation
+from tools.library.traced import Traced, assert_derivatives, calling, flat_args
 
 from sim.core.backends.interp import evaluate
 from sim.core.lang import types as t

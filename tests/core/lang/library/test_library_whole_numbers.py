@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from library_tools import Traced
+from tools.library.traced import Traced
 
 from sim.core.backends.interp import evaluate
 from sim.core.lang import types as t

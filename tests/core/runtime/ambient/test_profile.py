@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from physics_tools import SEED
+from tools.constraints.samples import SEED
 
 import sim
 from sim.cli import main

@@ -7,7 +7,7 @@ import xml.etree.ElementTree
 
 import numpy as np
 import pytest
-from physics_samples import swung_sheet
+from tools.physics.models import swung_sheet
 
 import sim
 from sim.core.runtime.derivatives.autograd import Forward, NonFiniteError, detect_nonfinite, gradient_norms, jvp

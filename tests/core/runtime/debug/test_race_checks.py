@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from backend_tools import kernel as made
-from backend_tools import launch
+from tools.backends.kernels import kernel as made
+from tools.backends.kernels import launch
 
 import sim
 from sim.core.backends.interp import InterpBackend

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from physics_samples import swung_sheet
-from physics_tools import SEED
+from tools.constraints.samples import SEED
+from tools.physics.models import swung_sheet
 
 import sim
 from sim.core.runtime.derivatives.autograd import (

@@ -4,7 +4,7 @@ import sys
 
 import numpy as np
 import pytest
-from tape_tools import backend
+from tools.tapes.gradients import backend
 
 import sim
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tape_tools import backend
+from tools.tapes.gradients import backend
 
 import sim
 

@@ -1,8 +1,8 @@
-"""What a tape keeps where graphs are captured and replayed; found by `fuzz_workflows`."""
+"""What a tape keeps where graphs are captured and replayed; found by `tools.workflow.fuzz`."""
 
 import numpy as np
 import pytest
-from tape_tools import array
+from tools.tapes.gradients import array
 
 import sim
 

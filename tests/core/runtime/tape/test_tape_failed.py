@@ -5,9 +5,9 @@ import sys
 
 import numpy as np
 import pytest
-from interruptions import leaves_with
-from tape_kernels import square, total, zeros
-from tape_tools import array
+from tools.tapes.gradients import array
+from tools.tapes.interruptions import leaves_with
+from tools.tapes.kernels import square, total, zeros
 
 import sim
 from sim.core.runtime.launch.calls import Call

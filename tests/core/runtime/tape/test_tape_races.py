@@ -3,7 +3,7 @@ not."""
 
 import numpy as np
 import pytest
-from tape_tools import array, assert_gradient, backend
+from tools.tapes.gradients import array, assert_gradient, backend
 
 import sim
 from sim.core.lang.instrument.race_freedom import potential_races

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from triangle_meshes import bumpy_sphere, mesh_of
+from tools.geometry.triangle_meshes import bumpy_sphere, mesh_of
 
 import sim
 

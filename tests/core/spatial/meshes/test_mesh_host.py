@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cuda_on_cpu import fake_gpu, needs_gxx
-from triangle_meshes import bumpy_sphere, mesh_of
+from tools.cuda.on_cpu import fake_gpu, needs_gxx
+from tools.geometry.triangle_meshes import bumpy_sphere, mesh_of
 
 import sim
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from triangle_meshes import bumpy_sphere, mesh_of, ray_hits
+from tools.geometry.triangle_meshes import bumpy_sphere, mesh_of, ray_hits
 
 import sim
 from sim.core.spatial.meshes import wide

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from backend_tools import launch
-from corpus import Program, order
-from corpus_loops import PROGRAMS
-from library_cases import as_kernel
+from tools.backends.kernels import launch
+from tools.library.cases import as_kernel
+from tools.programs.corpus import Program, order
+from tools.programs.corpus_loops import PROGRAMS
 
 from sim.core.backends.interp import evaluate
 from sim.core.backends.llvm.backend import LlvmBackend

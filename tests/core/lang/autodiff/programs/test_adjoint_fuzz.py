@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from backend_tools import same_bits
-from fuzz_adjoints import CHUNK, Run, smooth_slope
-from fuzz_programs import RandomFunction, load_kernels
+from tools.backends.kernels import same_bits
+from tools.fuzz.adjoints import CHUNK, Run, smooth_slope
+from tools.fuzz.programs import RandomFunction, load_kernels
 
 import sim
 from sim.core.backends.interp import InterpBackend, evaluate

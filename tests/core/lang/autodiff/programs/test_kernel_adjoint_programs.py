@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from adjoint_kernels import lists_in_a_loop, overwrites_in_a_loop
-from adjoint_tools import Fault, check, gradients, numbers, tbr_of, traced
+from tools.adjoints.differences import Fault, check, gradients, numbers, tbr_of, traced
+from tools.adjoints.kernels import lists_in_a_loop, overwrites_in_a_loop
 
 import sim
 from sim.core.lang.autodiff import checkpoints

@@ -3,8 +3,8 @@ tape, or an error."""
 
 import numpy as np
 import pytest
-from tape_kernels import square_in_place
-from tape_tools import array
+from tools.tapes.gradients import array
+from tools.tapes.kernels import square_in_place
 
 import sim
 

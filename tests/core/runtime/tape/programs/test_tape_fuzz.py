@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 
-import fuzz_tapes
 import numpy as np
 import pytest
-import tape_tools
-from fuzz_adjoints import smooth_slope
-from fuzz_tapes import TapeProgram
-from tape_tools import BACKENDS, forget
+from tools.fuzz import tapes as fuzz_tapes
+from tools.fuzz.adjoints import smooth_slope
+from tools.fuzz.tapes import TapeProgram
+from tools.tapes import gradients as tape_tools
+from tools.tapes.gradients import BACKENDS, forget
 
 import sim
 from sim.core.backends.interp import InterpBackend

@@ -5,8 +5,8 @@ import sys
 
 import numpy as np
 import pytest
-from tape_kernels import square, square_in_place, total
-from tape_tools import array, assert_gradient, backend, gradient
+from tools.tapes.gradients import array, assert_gradient, backend, gradient
+from tools.tapes.kernels import square, square_in_place, total
 
 import sim
 

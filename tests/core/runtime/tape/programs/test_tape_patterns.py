@@ -7,8 +7,8 @@ import sys
 
 import numpy as np
 import pytest
-from tape_kernels import square, square_in_place
-from tape_tools import array, assert_gradient, backend, gradient
+from tools.tapes.gradients import array, assert_gradient, backend, gradient
+from tools.tapes.kernels import square, square_in_place
 
 import sim
 

@@ -3,7 +3,7 @@
 import threading
 
 import numpy as np
-from problem_scenes import sheet
+from tools.scenes.problems import sheet
 
 import sim
 

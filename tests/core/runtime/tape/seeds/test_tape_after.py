@@ -4,7 +4,7 @@ import threading
 
 import numpy as np
 import pytest
-from tape_kernels import square
+from tools.tapes.kernels import square
 
 import sim
 

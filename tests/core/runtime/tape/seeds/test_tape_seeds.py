@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from tape_kernels import square, square_in_place, total, zeros
-from tape_tools import array
+from tools.tapes.gradients import array
+from tools.tapes.kernels import square, square_in_place, total, zeros
 
 import sim
 

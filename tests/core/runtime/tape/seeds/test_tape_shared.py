@@ -6,8 +6,8 @@ import sys
 
 import numpy as np
 import pytest
-from tape_kernels import square
-from tape_tools import array
+from tools.tapes.gradients import array
+from tools.tapes.kernels import square
 
 import sim
 

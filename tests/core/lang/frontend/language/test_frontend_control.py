@@ -1,0 +1,469 @@
+"""Control flow: every function here is plain Python too, so that Python itself says what the result has to be."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+
+import pytest
+from tools.fuzz.control_flow import Generator
+
+from sim.core.backends.interp import evaluate
+from sim.core.lang.errors import KernelError
+from sim.core.lang.frontend.tracer import trace_function
+from sim.core.lang.ir.core import Func, walk
+from sim.core.lang.ir.verifier import verify
+from sim.core.lang.types import float64, int32
+
+INPUTS = [(n, x, y) for n in (-1, 0, 1, 2, 3, 7, 20) for x, y in ((0.5, -1.25), (-2.0, 3.0), (0.0, 0.0))]
+
+
+def if_else(n, x, y):
+    if x > y:
+        z = x - y
+    elif x < y:
+        z = y - x
+    else:
+        z = 0.0
+    return z
+
+
+def early_returns(n, x, y):
+    if n < 0:
+        return x
+    if n == 0:
+        return y
+    if x > y:
+        x = x + 1.0
+        if n > 2:
+            return x * y
+    else:
+        y = y - 1.0
+    return x + y
+
+
+def nested_returns(n, x, y):
+    if n > 1:
+        if x > 0.0:
+            return 1.0
+        x = x + 3.0
+    return x * y
+
+
+def chain(n, x, y):
+    return 1.0 if -1.0 < x <= y < 3.0 else 2.0
+
+
+def logic(n, x, y):
+    a = x > 0.0 and y > 0.0 or n > 3
+    b = not (x > 0.0) and not a
+    return (1.0 if a else 2.0) + (4.0 if b else 8.0)
+
+
+def count(n, x, y):
+    total = 0
+    for i in range(n):
+        total += i * i
+    return total
+
+
+def sum_weak(n, x, y):
+    s = 0.0
+    for _ in range(n):
+        s = s * x + y
+    return s
+
+
+def weak_becomes_float(n, x, y):
+    s = 0
+    for _ in range(n):
+        s = s + x
+    return s + 0.0 * x
+
+
+def weak_flag(n, x, y):
+    found = False
+    where = -1
+    for i in range(n):
+        if not found and i * 2 > 5:
+            found = True
+            where = i
+    return where
+
+
+def untouched_constant(n, x, y):
+    scale = 2
+    for _ in range(n):
+        x = x * 0.5 + scale
+    return x * scale
+
+
+def depends_on_weak(n, x, y):
+    k = 0
+    s = 0.0
+    for _ in range(n):
+        if k > 2:
+            s = s + x
+        k += 1
+    return s
+
+
+def swap(n, x, y):
+    a = 0.0
+    b = 1.0
+    for _ in range(n):
+        a, b = b, a + b
+    return a
+
+
+def steps(n, x, y):
+    s = 0
+    for i in range(3, n, 2):
+        s = s * 3 + i
+    for i in range(n, -5, -3):
+        s = s * 2 - i
+    return s
+
+
+def dynamic_step(n, x, y):
+    s = 0
+    for i in range(n, 2 * n + 1, n * n + 1):
+        s = s * 3 + i
+    for i in range(n, -n, -n if n > 0 else 1):
+        s = s * 5 + i
+    return s
+
+
+def breaks(n, x, y):
+    s = 0.0
+    for i in range(n):
+        if i == 4:
+            break
+        if i % 2 == 1:
+            continue
+        s += x
+    return s + y
+
+
+def return_in_loop(n, x, y):
+    for i in range(n):
+        x = x + y
+        if i == 5:
+            return x * 10.0
+    return x
+
+
+def return_in_nested_loop(n, x, y):
+    for i in range(n):
+        for j in range(i, n):
+            x = x * 0.5 + y
+            if j * i == 6:
+                return x
+            if x > 50.0:
+                break
+        y = y + 1.0
+    return x + y
+
+
+def while_simple(n, x, y):
+    k = 0
+    while k < n:
+        x = x * 0.5
+        k += 1
+    return x + float(k)
+
+
+def while_true(n, x, y):
+    k = 0
+    while True:
+        k += 1
+        if k > n:
+            break
+        if k == 3:
+            continue
+        x = x + float(k)
+    return x
+
+
+def while_return(n, x, y):
+    k = 0
+    while k < 100:
+        k += 1
+        if k > n:
+            return float(k) + x
+    return y
+
+
+def collatz(n, x, y):
+    k = n if n > 0 else 1
+    steps = 0
+    while k != 1:
+        if k % 2 == 0:
+            k = k // 2
+        else:
+            k = 3 * k + 1
+        steps += 1
+    return steps
+
+
+def unrolled(n, x, y):
+    s = 0.0
+    for i in range(4):
+        for a in (x, y, 2.0):
+            s = s * 0.5 + a * i
+    return s
+
+
+def unrolled_break(n, x, y):
+    s = 0.0
+    for i in range(6):
+        if i >= n:
+            break
+        if i == 2:
+            continue
+        s = s + x
+        if s > 1.2:
+            return s + y
+    return s
+
+
+def long_constant_loop(n, x, y):
+    s = 0.0
+    for i in range(40):
+        if i > n:
+            break
+        s = s * 0.5 + x
+    return s
+
+
+def deep(n, x, y):
+    s = 0.0
+    for i in range(n):
+        t = 0.0
+        k = i
+        while k > 0:
+            if k % 3 == 0:
+                t = t + x
+            elif k % 3 == 1:
+                k -= 1
+                continue
+            else:
+                for j in range(k):
+                    if j > 2:
+                        break
+                    t = t - y
+            k -= 2
+        s = s + t * 0.5
+    return s
+
+
+def temporaries(n, x, y):
+    t = x
+    for i in range(n):
+        t = y * float(i)
+        u = t + 1.0
+        x = x * 0.5 + u
+    return x
+
+
+def integers(n, x, y):
+    return (n // 3) * 100 + (-n // 4) * 10 + (n // -2) + (n & 5) + (n | 3) * (n ^ 6) + (n << 2) + (n >> 1) + ~n
+
+
+def powers(n, x, y):
+    return x**2 + y**3 - x**0 + (x + 3.0) ** -2 + float(n**2)
+
+
+def assigned_in_both(n, x, y):
+    if n > 1:
+        a, b = x, 1.0
+    else:
+        a, b = y, 2.0
+    return a * b
+
+
+def tuples(n, x, y):
+    p = (x, y)
+    if n > 2:
+        p = (y, x)
+    for _ in range(n):
+        p = (p[1], p[0] + 1.0)
+    return p[0] - 2.0 * p[1]
+
+
+def comprehension(n, x, y):
+    return sum([k * x for k in range(4) if k != 2]) + min(x, y, 0.25) + max([x, y])
+
+
+def both_return(n, x, y):
+    if n > 2:
+        return x
+    else:
+        return y
+
+
+def loop_variable_reused(n, x, y):
+    for i in range(3):
+        x = x + i
+    for i in range(n):
+        x = x * 0.5 + float(i)
+        for j in range(i):
+            x = x + float(j)
+        for j in range(2):
+            x = x - j
+    return x
+
+
+def continue_everywhere(n, x, y):
+    for i in range(n):
+        if i % 2 == 0:
+            if i % 3 == 0:
+                continue
+            x = x + 1.0
+        else:
+            y = y + 1.0
+            if i > 4:
+                continue
+            y = y + 0.5
+        x = x * 0.75
+    return x + y
+
+
+def condition_with_exit(n, x, y):
+    k = 10
+    while k > n and x < 100.0:
+        x = x + 7.0
+        k -= 1
+        if k == 5:
+            break
+    return x + float(k)
+
+
+PROGRAMS = [f for name, f in list(globals().items()) if inspect.isfunction(f) and f.__module__ == __name__]
+
+
+def traced(python) -> Func:
+    return verify(trace_function(python, [int32, float64, float64], real=float64))
+
+
+@pytest.mark.parametrize("python", PROGRAMS, ids=lambda f: f.__name__)
+def test_same_as_python(python) -> None:
+    func = traced(python)
+    for n, x, y in INPUTS:
+        want = python(n, x, y)
+        (got,) = evaluate(func, n, x, y)
+        assert got == pytest.approx(want, rel=1e-12, abs=1e-12), (n, x, y)
+
+
+def ops(func: Func) -> list[str]:
+    return [op.name for op in walk(func.body)]
+
+
+def test_known_loops_are_unrolled_and_others_stay() -> None:
+    assert "for" not in ops(traced(unrolled)) and "while" not in ops(traced(unrolled))
+    assert ops(traced(count)).count("for") == 1 and "while" not in ops(traced(count))
+    assert "while" in ops(traced(breaks)) and "for" not in ops(traced(breaks))
+
+
+def test_a_plain_return_in_a_branch_needs_no_flag() -> None:
+    def f(n, x, y):
+        if n > 2:
+            return x * y
+        return x + y
+
+    assert ops(traced(f)).count("if") == 1 and "not" not in ops(traced(f))
+
+
+def test_constant_conditions_trace_one_branch() -> None:
+    flag = None
+
+    def f(n, x, y):
+        if flag is None:
+            return x
+        return undefined_name  # noqa: F821
+
+    assert evaluate(traced(f), 0, 3.0, 4.0) == (3.0,)
+
+
+# ---- random programs
+@pytest.mark.parametrize("chunk", range(6))
+def test_random_programs_agree_with_python(chunk: int, tmp_path) -> None:
+    seeds = range(chunk * 25, chunk * 25 + 25)
+    path = tmp_path / f"programs_{chunk}.py"
+    path.write_text("\n\n".join(Generator(seed).program(f"f{seed}") for seed in seeds))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    for seed in seeds:
+        python = getattr(module, f"f{seed}")
+        func = traced(python)
+        for n, x, y in ((0, 0.5, -1.25), (3, -2.0, 3.0), (6, 1.0, 0.125), (-2, 0.0, 0.75)):
+            want = python(n, x, y)
+            (got,) = evaluate(func, n, x, y)
+            assert got == pytest.approx(want, rel=1e-9, abs=1e-9), (
+                f"seed {seed}, {(n, x, y)}\n{inspect.getsource(python)}"
+            )
+
+
+def test_errors_of_control_flow_name_the_variable() -> None:
+    def only_one_branch(n, x, y):
+        if n > 0:
+            z = x
+        return z
+
+    with pytest.raises(KernelError, match="`z` may have no value here: only one branch of the `if` on line"):
+        traced(only_one_branch)
+
+    def only_inside(n, x, y):
+        for _ in range(n):
+            z = x
+        return z
+
+    with pytest.raises(KernelError, match="`z` may have no value here: it is assigned only inside of the loop"):
+        traced(only_inside)
+
+    def loop_variable(n, x, y):
+        for i in range(n):
+            x = x + float(i)
+        return x + i
+
+    with pytest.raises(KernelError, match="`i` may have no value here: it is the variable of the loop"):
+        traced(loop_variable)
+
+
+def test_long_chains_of_returns_and_elifs(tmp_path) -> None:
+    count = 60
+    returns = "".join(f"    if n == {k}:\n        return x + {k}.0\n" for k in range(count))
+    elifs = "".join(f"    elif n == {k}:\n        a = x * {k}.0\n" for k in range(1, count))
+    path = tmp_path / "chains.py"
+    first = f"def f(n, x, y):\n{returns}    return y\n"
+    second = f"def g(n, x, y):\n    if n == 0:\n        a = x\n{elifs}    else:\n        a = y\n    return a\n"
+    path.write_text(f"{first}\n\n{second}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for python in (module.f, module.g):
+        func = traced(python)
+        for n in (0, 5, count - 1, count):
+            assert evaluate(func, n, 1.5, 2.5) == (python(n, 1.5, 2.5),)
+
+
+def deep_nest(n, x, y):
+    s = x
+    for a in range(16):
+        for b in range(a, 16):
+            for c in range(16):
+                s += y * float(a * b + c)
+            for d in range(n):
+                s += float(d)
+    return s
+
+
+def test_of_a_deep_nest_the_outer_loops_stay():
+    """All of it unrolled, or the inner loops copied many times, would take minutes to compile."""
+    func = verify(trace_function(deep_nest, (int32, float64, float64), real=float64))
+    assert sum(1 for _ in walk(func.body)) < 2000
+    assert sum(op.name == "for" for op in walk(func.body)) <= 17
+    assert evaluate(func, 3, 0.5, 2.0) == (pytest.approx(deep_nest(3, 0.5, 2.0)),)

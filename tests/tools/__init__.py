@@ -1,0 +1,1 @@
+"""What tests share: a package for each topic, imported as `tools.TOPIC.MODULE`."""

@@ -1,0 +1,1 @@
+"""Adjoints of kernels: small kernels, and their derivatives against differences."""

@@ -1,0 +1,1 @@
+"""Hand-built kernels and operands for the back ends."""

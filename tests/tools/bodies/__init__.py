@@ -1,0 +1,1 @@
+"""Trees and linkages of rigid bodies, their energies and systems by hand."""

@@ -1,0 +1,1 @@
+"""Constraints on random states, and their values and projections by NumPy."""

@@ -1,0 +1,1 @@
+"""Files as other programs write them, and a checker of our own."""

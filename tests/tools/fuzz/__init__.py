@@ -1,0 +1,1 @@
+"""Random kernels, programs, files and scenes, each from a seed."""

@@ -1,0 +1,1 @@
+"""Distances, rays and winding numbers by going over everything in NumPy."""

@@ -1,0 +1,1 @@
+"""Small scenes and identification problems, as files."""

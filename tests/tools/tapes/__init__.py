@@ -1,0 +1,1 @@
+"""Gradients of programs on a tape, by each back end, against differences."""

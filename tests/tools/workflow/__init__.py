@@ -1,0 +1,1 @@
+"""The workflow fuzzer: programs that are drawn, run on `sim` and on a stand-in, and made small."""
