@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from contact_worlds import G, coordinate, gradients
+from tools.physics.contact_worlds import G, coordinate, gradients
 
 import sim
 

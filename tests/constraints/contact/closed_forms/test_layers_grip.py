@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from contact_worlds import G
+from tools.physics.contact_worlds import G
 
 import sim
 
