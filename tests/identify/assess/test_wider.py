@@ -1,0 +1,101 @@
+"""Standard errors where the derivative at the optimum is that of a narrow place, as where two corners hit together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import sim
+from sim.identify.assess.uncertainty import Uncertainty, assess
+from sim.identify.assess.wider import FURTHEST, has_switches, held_against_wider, told_within
+from sim.identify.losses.jacobian import linearise
+from sim.identify.losses.residuals import Residuals
+from sim.identify.parameters.parameters import Parameter
+from sim.identify.parameters.transforms import ParameterSpace, Transform
+
+FRAMES = 200
+
+
+@dataclass
+class Narrow:
+    """Places that change with `e` as steep times as much within `width` of the optimum at 0 as elsewhere, and with `mu`
+    evenly.  breaks: the side on which the simulation breaks down."""
+
+    steep: float = 27.0
+    width: float = 1e-3
+    breaks: float = 0.0
+    highest: float = np.inf
+    asked: list[np.ndarray] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.sought = [Parameter(name, np.zeros(()), [], Transform()) for name in ("e", "mu")]
+        self.space = ParameterSpace({p.name: p.transform for p in self.sought}, {p.name: p.start for p in self.sought})
+        self.model, self.fitted, self.experiments, self.terms = SimpleNamespace(dtype=sim.float64), [], [], []
+        self.bounds = np.full(2, -np.inf), np.array([self.highest, np.inf])
+        self.noise = np.random.default_rng(3).normal(size=(FRAMES, 1, 3))
+
+    def reaches(self, i, experiment) -> bool:
+        return True
+
+    def simulate(self, x, experiments=None):
+        self.asked.append(np.array(x))
+        if self.breaks * x[0] > 2e-4:
+            raise FloatingPointError("it breaks down")
+        return {}
+
+    def residuals(self, x, simulations) -> list[Residuals]:
+        e = x[0] + (self.steep - 1.0) * np.clip(x[0], -self.width, self.width)
+        moved = 5.0 * np.stack([np.full((FRAMES, 1), e), np.full((FRAMES, 1), x[1]), np.zeros((FRAMES, 1))], axis=-1)
+        ones = np.ones((FRAMES, 1))
+        return [Residuals("match", "main", self.noise + moved, ones, np.arange(FRAMES), -ones.astype(int), "tip")]
+
+
+def known(problem: Narrow) -> tuple[Uncertainty, Uncertainty]:
+    """By the derivatives, and held against wider stretches."""
+    before = assess(problem, linearise(problem, np.zeros(2)))
+    problem.asked.clear()
+    return before, held_against_wider(problem, before)
+
+
+def test_a_narrow_place_does_not_make_a_value_well_known() -> None:
+    before, after = known(Narrow())
+    even, _ = known(Narrow(steep=1.0))
+    assert before.errors["e"] == pytest.approx(even.errors["e"] / 27.0, rel=1e-2)
+    share = 1.0 + 26.0 * 1e-3 / FURTHEST  # the narrow place is a part of the stretch
+    assert after.errors["e"] == pytest.approx(even.errors["e"] / share, rel=1e-2)
+    assert after.errors["mu"] == before.errors["mu"]
+    assert np.array_equal(after.by_noise["e"], before.by_noise["e"])
+    assert after.deviations[0] == pytest.approx(before.deviations[0] * after.errors["e"] / before.errors["e"])
+    (note,) = set(after.notes) - set(before.notes)
+    assert note.startswith("`e`: within 0.05 of its coordinate recordings change 18 times less") and "--starts" in note
+
+
+def test_what_changes_evenly_keeps_its_error() -> None:
+    problem = Narrow(steep=1.0)
+    before, after = known(problem)
+    assert after.errors == before.errors and after.notes == before.notes
+    assert after.rollouts == before.rollouts + 4 == before.rollouts + len(problem.asked)
+    assert max(np.abs(x).max() for x in problem.asked) <= FURTHEST
+
+
+def test_sides_that_are_no_use_are_left_out() -> None:
+    """Beyond a bound, or where the simulation breaks down; and nothing is said where no side is left."""
+    for problem in (Narrow(highest=1e-3), Narrow(breaks=1.0)):
+        before, after = known(problem)
+        assert after.errors["e"] > 15.0 * before.errors["e"]
+    problem = Narrow(highest=1e-3, breaks=-1.0)
+    before, after = known(problem)
+    assert np.isnan(told_within(problem, before.linearised, 0, FURTHEST))
+    assert after.errors == before.errors
+
+
+@pytest.mark.parametrize(("floor", "wanted"), [(True, True), (False, False)])
+def test_contacts_may_switch(floor: bool, wanted: bool) -> None:
+    builder = sim.ModelBuilder()
+    builder.add_particle((0, 1, 0))
+    if floor:
+        builder.add_ground_plane(0.0)
+    assert has_switches(SimpleNamespace(model=builder.finalize())) is wanted
