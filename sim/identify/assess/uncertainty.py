@@ -11,7 +11,7 @@ Two accounts of C are kept side by side:
   frame to frame and say less than their number.  With S the mean spectrum of the residuals over markers and axes,
   B = sum over frequencies f of S(f) G(f)' conj G(f), G the spectra of W J (P. Whittle, 1953; no bandwidth to choose).
 
-The larger of the two is the standard error.
+The larger of the two is the standard error, which a run holds against a wider stretch where things touch (`wider`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Uncertainty:
     """Standard errors at the optimum.
 
     names: one for each coordinate.  errors, by_noise, by_residuals: parameter -> standard error in the shape and unit
-    of the parameter (`errors` the larger of the two; infinite: not identifiable; nan: held by a bound).
+    of the parameter (`errors` the larger of the two, or more by `wider`; infinite: not identifiable; nan: held by a bound).
     correlation: (n, n), nan where there is no error.  scatter: size of the residuals over the stated noise, allowing
     for the parameters that were fitted.  measures: number -> (standard error, parameter -> d number / d parameter).
     unseen: (n,) bool, coordinates on which no residual depends.  deviations: (n,) standard errors of the coordinates.
