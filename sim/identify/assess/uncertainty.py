@@ -55,9 +55,9 @@ class Uncertainty:
     names: one for each coordinate.  errors, by_noise, by_residuals: parameter -> standard error in the shape and unit
     of the parameter (`errors` the larger of the two, or more by `wider`; infinite: not identifiable; nan: held by a
     bound).  correlation: (n, n), nan where there is no error.  scatter: size of the residuals over the stated noise,
-    allowing for the parameters that were fitted.  measures: number -> (standard error, parameter -> d number / d parameter).
-    unseen: (n,) bool, coordinates on which no residual depends.  deviations: (n,) standard errors of the coordinates.
-    away: how far x is from the optimum of the linearised problem, in standard errors, the worst coordinate.
+    allowing for the parameters that were fitted.  measures: number -> (standard error, parameter -> d number / d
+    parameter).  unseen: (n,) bool, coordinates on which no residual depends.  deviations: (n,) standard errors of the
+    coordinates.  away: how far x is from the optimum of the linearised problem, in standard errors, the worst one.
     notes: remarks for people.  rollouts: how many simulations it took.  linearised: what it follows from.
     """
 
