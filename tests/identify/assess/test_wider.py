@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import sim
+from sim.identify.assess import wider
 from sim.identify.assess.uncertainty import Uncertainty, assess
 from sim.identify.assess.wider import FURTHEST, has_switches, held_against_wider, told_within
 from sim.identify.losses.jacobian import linearise
 from sim.identify.losses.residuals import Residuals
 from sim.identify.parameters.parameters import Parameter
 from sim.identify.parameters.transforms import ParameterSpace, Transform
+from sim.identify.run import run_problem
 
 FRAMES = 200
+SCENES = Path(__file__).parents[3] / "scenes"
 
 
 @dataclass
@@ -99,3 +103,17 @@ def test_contacts_may_switch(floor: bool, wanted: bool) -> None:
     if floor:
         builder.add_ground_plane(0.0)
     assert has_switches(SimpleNamespace(model=builder.finalize())) is wanted
+
+
+@pytest.mark.parametrize(("scene", "touches"), [("slide", True), ("chain", False)])
+def test_a_run_looks_where_things_touch(scene: str, touches: bool, tmp_path, monkeypatch) -> None:
+    """Were a hundredth told within the stretch, errors would be ten times as large."""
+
+    def a_hundredth(problem, found, i, reach) -> float:
+        return 0.01 * float(found.matrix[i, i])
+
+    monkeypatch.setattr(wider, "told_within", a_hundredth)
+    notes = run_problem(sim.load_scene(SCENES / f"{scene}.yaml").build(), tmp_path / "run", iterations=1).result[
+        "notes"
+    ]
+    assert any("10 times less than the derivative" in note for note in notes) is touches
