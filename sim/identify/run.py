@@ -20,9 +20,9 @@ import numpy as np
 
 from sim.core.runtime.ambient.profile import Profile, profile
 from sim.identify.assess.aligned import alignment_note, alignment_row, as_people_see
+from sim.identify.assess.estimate import estimate
 from sim.identify.assess.misfit import Misfit, misfits, noise_notes
-from sim.identify.assess.uncertainty import Uncertainty, estimate
-from sim.identify.assess.wider import has_switches, held_against_wider
+from sim.identify.assess.uncertainty import Uncertainty
 from sim.identify.data.expectations import check_all
 from sim.identify.data.experiments import Experiment, NothingRecorded, Simulation
 from sim.identify.evaluate.evaluator import ContactLook
@@ -257,8 +257,6 @@ class _RunInProgress:
         if isinstance(known, str):
             self.note(known)
             return None
-        if has_switches(self.problem):
-            known = held_against_wider(self.problem, known)
         for note in known.notes:
             self.note(note)
         return known

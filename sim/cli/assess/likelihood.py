@@ -8,8 +8,8 @@ from sim.cli.assess.finished import add_run_argument, read_finished
 from sim.cli.terminal.tables import number_text, print_columns
 from sim.cli.verbs.base import Verb
 from sim.cli.verbs.modules import UsageError
+from sim.identify.assess.estimate import estimate
 from sim.identify.assess.likelihood import QUANTILES, ProfileLikelihood, profile_likelihood
-from sim.identify.assess.uncertainty import estimate
 from sim.identify.run import OK
 from sim.io import Curve, ReportData, RunFolder, to_json, write_report
 

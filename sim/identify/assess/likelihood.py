@@ -169,7 +169,8 @@ class _ProfileSearch:
             self.deviation, own = math.inf, 1.0
             self.per_loss = _per_loss(middle.there, i)
         else:
-            self.per_loss = own / self.deviation**2
+            # a profile sees for itself where the loss is steep: what is it worth by the derivatives alone?
+            self.per_loss = own * (float(known.widened[i]) / self.deviation) ** 2
         self.lower, self.upper = (float(end[i]) for end in problem.bounds)
         self.rollouts = 0
 

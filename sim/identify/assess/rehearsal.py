@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sim.identify.assess.estimate import standard_errors
 from sim.identify.assess.likelihood import least_loss
-from sim.identify.assess.uncertainty import assess, coordinate_names
+from sim.identify.assess.uncertainty import coordinate_names
 from sim.identify.data.experiments import Experiment, Simulation, Target
 from sim.identify.data.registration import Alignment
 from sim.identify.losses.jacobian import linearise
@@ -111,7 +112,7 @@ def rehearse(
         trial = replace(problem, experiments=[recorded.get(e.name, e) for e in problem.experiments])
         try:
             there = least_loss(trial, x if begin is None else begin)
-            known = assess(trial, linearise(trial, there))
+            known = standard_errors(trial, linearise(trial, there))
         except FloatingPointError:
             failed += 1
         else:

@@ -11,22 +11,20 @@ Two accounts of C are kept side by side:
   frame to frame and say less than their number.  With S the mean spectrum of the residuals over markers and axes,
   B = sum over frequencies f of S(f) G(f)' conj G(f), G the spectra of W J (P. Whittle, 1953; no bandwidth to choose).
 
-The larger of the two is the standard error, which a run holds against a wider stretch where things touch (`wider`).
+The larger of the two is the standard error, which is held against a wider stretch where things touch (`wider`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
 
-from sim.identify.data.experiments import Simulation
-from sim.identify.losses.jacobian import Linearised, Numbers, linearise
+from sim.identify.losses.jacobian import Linearised
 from sim.identify.losses.residuals import Residuals
-from sim.identify.losses.terms.base import trajectory_terms
 from sim.identify.problem import Problem
 from sim.identify.search.results import short
 
@@ -57,7 +55,8 @@ class Uncertainty:
     bound).  correlation: (n, n), nan where there is no error.  scatter: size of the residuals over the stated noise,
     allowing for the parameters that were fitted.  measures: number -> (standard error, parameter -> d number / d
     parameter).  unseen: (n,) bool, coordinates on which no residual depends.  deviations: (n,) standard errors of the
-    coordinates.  away: how far x is from the optimum of the linearised problem, in standard errors, the worst one.
+    coordinates; widened: (n,) how many times what the derivatives tell, see `wider`.  away: how far x is from the
+    optimum of the linearised problem, in standard errors, the worst one.
     notes: remarks for people.  rollouts: how many simulations it took.  linearised: what it follows from.
     """
 
@@ -74,31 +73,11 @@ class Uncertainty:
     rollouts: int = 0
     linearised: Linearised | None = None
     deviations: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    widened: np.ndarray = field(default_factory=lambda: np.zeros(0))
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name} {short(error)}" for name, error in self.errors.items())
         return f"Uncertainty({shown}; residuals {self.scatter:.3g} times the noise)"
-
-
-def estimate(
-    problem: Problem, x: np.ndarray, at_x: Mapping[str, Simulation] | None = None, numbers: Numbers | None = None
-) -> Uncertainty | str:
-    """Standard errors at the optimum x (n,), or a sentence that says why there are none.
-
-    at_x: all experiments there, if they have been simulated; numbers: what else to know the errors of.
-    """
-    if not any(term.compares_recordings for term in trajectory_terms(problem.terms)):
-        return "no standard errors: no term of the loss compares with a recording"
-    for term in problem.terms:
-        if not term.has_residuals:
-            return f"no standard errors: `{term.label}` is a loss without residuals"
-    if x.size > MOST:
-        return f"no standard errors: they are estimated for up to {MOST} numbers, and {x.size} are sought"
-    try:
-        found = linearise(problem, x, at_x, numbers)
-    except FloatingPointError as error:
-        return f"no standard errors: beside the optimum the simulation breaks down ({error})"
-    return assess(problem, found)
 
 
 def assess(problem: Problem, found: Linearised) -> Uncertainty:
@@ -142,7 +121,7 @@ def assess(problem: Problem, found: Linearised) -> Uncertainty:
     measures = _measures(problem, found, covariance, lost)
     return Uncertainty(
         names, errors, own, actual, correlation, scatter, measures, unseen, away, tuple(notes), x.size, found,
-        largest,
+        largest, np.ones(x.size),
     )  # fmt: skip
 
 

@@ -63,6 +63,7 @@ def held_against_wider(problem: Problem, known: Uncertainty) -> Uncertainty:
             for name, (error, by_value) in known.measures.items()
         },
         deviations=known.deviations * factors,
+        widened=known.widened * factors,
         notes=(*known.notes, *notes),
         rollouts=known.rollouts + rollouts,
     )

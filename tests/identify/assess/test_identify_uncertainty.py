@@ -12,8 +12,9 @@ from tools.scenes.problems import SHEET, write_scene, write_target
 
 import sim
 from sim.cli import main
+from sim.identify.assess.estimate import estimate
 from sim.identify.assess.misfit import misfits
-from sim.identify.assess.uncertainty import MOST, _kept, assess, estimate
+from sim.identify.assess.uncertainty import MOST, _kept, assess
 from sim.identify.data.experiments import Target
 from sim.identify.losses.jacobian import linearise
 from sim.identify.losses.terms import Match, Prior, Reach

@@ -2,6 +2,7 @@
 
 import math
 from contextlib import nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -83,6 +84,18 @@ def test_of_linear_residuals_it_is_the_standard_error():
         np.testing.assert_allclose(p.wald, (value - reach, value + reach), rtol=1e-6)
         expected = ((p.values - value) / float(errors.errors[name])) ** 2
         np.testing.assert_allclose(p.deviances, expected, atol=0.01 * p.quantile)
+
+
+def test_errors_by_a_wider_stretch_are_not_counted_twice():
+    """A profile goes there itself: how far it gets does not depend on what the standard errors were held against."""
+    J, noise = np.random.default_rng(11).normal(size=(200, 2)), NOISE * np.random.default_rng(12).normal(size=200)
+    problem = Fitted(lambda p: J @ [p["a"], p["b"]] + noise, {"a": 0.9, "b": -1.5})
+    x = minimum(problem)
+    errors = known(problem, x)
+    wider = replace(errors, deviations=3.0 * errors.deviations, widened=3.0 * errors.widened)
+    found, again = (profile_likelihood(problem, x, each, ["a"])["a"] for each in (errors, wider))
+    np.testing.assert_allclose(again.interval, found.interval, rtol=1e-3)
+    np.testing.assert_allclose(np.ptp(again.wald), 3.0 * np.ptp(found.wald), rtol=1e-9)
 
 
 def test_a_level_is_chosen_and_a_name():

@@ -9,13 +9,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from sim.identify.assess.estimate import estimate
 from sim.identify.assess.uncertainty import (
     MOST,
     _notes,
     _notes_on_residuals,
     assess,
     coordinate_names,
-    estimate,
     inverse_among,
     noise_matrix,
     residual_matrix,
@@ -314,10 +314,8 @@ def test_names_of_coordinates():
 def test_why_there_are_no_standard_errors(monkeypatch):
     match, own = Match("m", markers="balls"), Custom("own", source="mine.py:loss")
     asked = []
-    monkeypatch.setattr(
-        "sim.identify.assess.uncertainty.linearise", lambda *args: asked.append(args) or SimpleNamespace()
-    )
-    monkeypatch.setattr("sim.identify.assess.uncertainty.assess", lambda stated, found: "assessed")
+    monkeypatch.setattr("sim.identify.assess.estimate.linearise", lambda *args: asked.append(args) or SimpleNamespace())
+    monkeypatch.setattr("sim.identify.assess.estimate.standard_errors", lambda stated, found: "assessed")
     stated = problem(a=1.0)
     for terms, x, words in (([], np.zeros(1), "no term of the loss compares with a recording"),
                             ([own], np.zeros(1), "no term of the loss compares"),
@@ -334,7 +332,7 @@ def test_why_there_are_no_standard_errors(monkeypatch):
     def breaks(*args):
         raise FloatingPointError("step 3")
 
-    monkeypatch.setattr("sim.identify.assess.uncertainty.linearise", breaks)
+    monkeypatch.setattr("sim.identify.assess.estimate.linearise", breaks)
     assert "beside the optimum the simulation breaks down (step 3)" in estimate(stated, np.zeros(1), {})
 
 

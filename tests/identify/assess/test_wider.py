@@ -11,6 +11,7 @@ import pytest
 
 import sim
 from sim.identify.assess import wider
+from sim.identify.assess.estimate import standard_errors
 from sim.identify.assess.uncertainty import Uncertainty, assess
 from sim.identify.assess.wider import FURTHEST, has_switches, held_against_wider, told_within
 from sim.identify.losses.jacobian import linearise
@@ -73,6 +74,7 @@ def test_a_narrow_place_does_not_make_a_value_well_known() -> None:
     assert after.errors["mu"] == before.errors["mu"]
     assert np.array_equal(after.by_noise["e"], before.by_noise["e"])
     assert after.deviations[0] == pytest.approx(before.deviations[0] * after.errors["e"] / before.errors["e"])
+    assert np.array_equal(after.deviations, before.deviations * after.widened)
     (note,) = set(after.notes) - set(before.notes)
     assert note.startswith("`e`: within 0.05 of its coordinate recordings change 18 times less") and "--starts" in note
 
@@ -103,6 +105,19 @@ def test_contacts_may_switch(floor: bool, wanted: bool) -> None:
     if floor:
         builder.add_ground_plane(0.0)
     assert has_switches(SimpleNamespace(model=builder.finalize())) is wanted
+
+
+@pytest.mark.parametrize("floor", [True, False])
+def test_an_estimate_looks_where_things_touch(floor: bool) -> None:
+    builder = sim.ModelBuilder()
+    builder.add_particle((0, 1, 0))
+    if floor:
+        builder.add_ground_plane(0.0)
+    problem = Narrow()
+    problem.model = builder.finalize(dtype=sim.float64)
+    found = linearise(problem, np.zeros(2))
+    errors, derivatives = standard_errors(problem, found).errors["e"], assess(problem, found).errors["e"]
+    assert errors > 15.0 * derivatives if floor else errors == derivatives
 
 
 @pytest.mark.parametrize(("scene", "touches"), [("slide", True), ("chain", False)])

@@ -9,8 +9,8 @@ from tools.scenes.problems import SHEET, sheet, write_scene, write_target
 
 import sim
 from sim.cli import main
+from sim.identify.assess.estimate import estimate
 from sim.identify.assess.gradcheck import check_gradient
-from sim.identify.assess.uncertainty import estimate
 from sim.identify.losses.terms import Custom
 from sim.rollout import Checkpointed
 

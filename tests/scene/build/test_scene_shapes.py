@@ -5,7 +5,7 @@ import pytest
 from tools.scenes.problems import write_scene
 
 import sim
-from sim.identify.assess.uncertainty import estimate
+from sim.identify.assess.estimate import estimate
 from sim.identify.report.rigid import rigid_bodies
 from sim.scene import SceneError
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 import sim
-from sim.identify.assess.uncertainty import estimate
+from sim.identify.assess.estimate import estimate
 from sim.io import Recording, write_recording
 from tools.scenes.problems import write_scene, write_target
 
