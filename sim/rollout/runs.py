@@ -124,12 +124,12 @@ class Run:
                 w.step(a, b, detects(k, w.every))
                 a, b = b, a
                 if not all(map(is_finite, a.positions)):
-                    place = w.solver.locate_nonfinite(b, a, w.control, w.dt)
+                    place = w.solver.locate_nonfinite(b, a, w.step.control, w.step.dt)
                     return NonFiniteState(
                         f"the simulation became non-finite in step {k + 1} of {plan.steps} (t = {a.time:.6g} s), first"
                         f" {place}{swinging}; take shorter steps (more substeps), or check masses and compliances"
                     )
-                if not swinging and (text := swing_warning(w.solver, a, w.dt)):
+                if not swinging and (text := swing_warning(w.solver, a, w.step.dt)):
                     swinging = f"; from step {k + 1} on {text}"
         return NonFiniteState(f"the simulation became non-finite before step {last + 1} of {plan.steps}")
 

@@ -39,33 +39,47 @@ MOST_SEGMENTS = 4
 
 
 @dataclass(eq=False)
-class Workspace:
-    """A solver with scratch of its own, room for the external forces, and captured steps."""
+class Step:
+    """A step of a workspace.  It does not know the workspace: what captures it is part of that, and the memory of
+    rollouts would wait for Python to look for cycles.
+
+    every: how many steps look for pairs that may touch together, 0 where there are none.
+    """
 
     solver: Solver
     control: Control | None
     dt: float
+
+    def __post_init__(self) -> None:
+        contact = self.solver.model.contact
+        self.every = 0 if contact is None else contact.every
+        self.contacts = None if contact is None else Contacts(self.solver.model, {}, PairLists(contact))
+
+    def __call__(self, before: State, after: State, detect: bool) -> None:
+        """Take it.  detect: look for pairs that may touch until the next step that does."""
+        if detect:
+            self.solver.model.collide(before, self.contacts, self.every * self.dt)
+        self.solver.step(before, after, self.control, self.contacts, self.dt)
+
+
+@dataclass(eq=False)
+class Workspace:
+    """A solver with scratch of its own, room for the external forces, and captured steps."""
+
+    step: Step
     particle_f: array
     body_f: array
     steps: StepGraphs = field(init=False)
     segments: dict[int, Segment] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        contact = self.solver.model.contact
-        self.every = 0 if contact is None else contact.every
-        self.contacts = None if contact is None else Contacts(self.solver.model, {}, PairLists(contact))
+        self.solver, self.every = self.step.solver, self.step.every
         self.steps = StepGraphs((self.state(), self.state()), self.step, self.every)
-
-    def step(self, before: State, after: State, detect: bool) -> None:
-        """Take a step.  detect: look for pairs that may touch until the next step that does."""
-        if detect:
-            self.solver.model.collide(before, self.contacts, self.every * self.dt)
-        self.solver.step(before, after, self.control, self.contacts, self.dt)
 
     @property
     def pairs(self) -> PairLists | None:
         """The pairs that may touch, where something collides with itself."""
-        return None if self.contacts is None else self.contacts.pairs
+        return None if self.step.contacts is None else self.step.contacts.pairs
 
     def state(self, forced: State | None = None) -> State:
         """A state in memory of its own, under the workspace's forces or those of another state."""
@@ -144,9 +158,7 @@ class WorkspacePool:
         """A new workspace."""
         model = self.solver.model
         made = Workspace(
-            self.solver.bound(),
-            self.control,
-            self.dt,
+            Step(self.solver.bound(), self.control, self.dt),
             zeros_like(model.particle_qd, requires_grad=self.forced),
             zeros_like(model.body_qd, requires_grad=self.forced),
         )
