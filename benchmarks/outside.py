@@ -33,7 +33,10 @@ PARTS = {
         "sim.core.runtime.launch.kernel:Specialisation.differentiated",
     ),
     "compiling, or loading code": ("sim.core.runtime.compiled.compiled:Compiled._compile",),
-    "capturing and recording steps": ("sim.rollout.workspace:Step.__call__", "sim.rollout.segments:Segment._record"),
+    "capturing and recording steps": (
+        "sim.rollout.workspace:CapturedStep.__call__",
+        "sim.rollout.segments:Segment._record",
+    ),
     "replaying graphs": ("sim.core.runtime.devices.graph:Graph.rerun",),
     "keeping frames": ("sim.rollout.runs:Run.keep_frame", "sim.rollout.runs:Run._check"),
     "the rest of rollouts": ("sim.identify.evaluate.evaluator:rollout", "sim.core.runtime.tape.tape:Tape.backward"),

@@ -405,7 +405,7 @@ def constraints(head: str) -> str:
     """What is said of all constraints, `head` first, then each by itself."""
     rows = [head + SHEETS + tables() + "\n"]
     for name, c in sorted(REGISTRY.items()):
-        rows += [f"## {name}\n", textwrap.dedent("    " + c.doc.strip()), "", source_of(c.function.python)]
+        rows += [f"## {name}\n", inspect.cleandoc(c.doc), "", source_of(c.function.python)]
         facts = [f"{c.points} point{'s' if c.points > 1 else ''}, {c.rows} row{'s' if c.rows > 1 else ''}"]
         facts += ["C >= 0 is wanted"] if c.unilateral else []
         facts += ["refers to the world, not only to its points"] if not c.internal else []

@@ -7,6 +7,7 @@ import inspect
 import re
 import types
 from collections.abc import Iterator
+from enum import Enum
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -187,7 +188,9 @@ def _members(of: type) -> Iterator[tuple[str, object]]:
 def signature(name: str, value: Any) -> str:
     """Name and parameters; what has no fixed text (an object as a default) is left as `...`."""
     try:
-        parameters = str(inspect.signature(value))
+        # of an Enum it is another one in every version of Python
+        is_enum = isinstance(value, type) and issubclass(value, Enum)
+        parameters = "(value)" if is_enum else str(inspect.signature(value))
     except (TypeError, ValueError):
         parameters = "(...)"
     plain = re.sub(r"(: |-> )'([^']*)'", r"\1\2", f"{name}{parameters}")

@@ -39,7 +39,7 @@ MOST_SEGMENTS = 4
 
 
 @dataclass(eq=False)
-class Step:
+class CapturedStep:
     """A step of a workspace.  It does not know the workspace: what captures it is part of that, and the memory of
     rollouts would wait for Python to look for cycles.
 
@@ -66,7 +66,7 @@ class Step:
 class Workspace:
     """A solver with scratch of its own, room for the external forces, and captured steps."""
 
-    step: Step
+    step: CapturedStep
     particle_f: array
     body_f: array
     steps: StepGraphs = field(init=False)
@@ -158,7 +158,7 @@ class WorkspacePool:
         """A new workspace."""
         model = self.solver.model
         made = Workspace(
-            Step(self.solver.bound(), self.control, self.dt),
+            CapturedStep(self.solver.bound(), self.control, self.dt),
             zeros_like(model.particle_qd, requires_grad=self.forced),
             zeros_like(model.body_qd, requires_grad=self.forced),
         )

@@ -143,7 +143,7 @@ def test_the_time_alone_the_frame_alone_or_nothing(takes):
     assert values[0] < min(values[1:3]) and max(values[1:3]) < values[3]
 
 
-def test_frames_that_some_offset_leaves_without_a_simulation_are_not_compared():
+def test_frames_that_some_offset_out_of_reachout_a_simulation_are_not_compared():
     positions = np.zeros((20, 2, 3))
     for at_rest, kept in ((True, range(15)), (False, range(4, 15))):
         known = Registration(0.05, False, at_rest=at_rest)

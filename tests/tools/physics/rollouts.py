@@ -14,7 +14,7 @@ import pytest
 
 import sim
 from tools.physics.steps import central
-from tools.tapes.interruptions import leaves_with
+from tools.tapes.interruptions import out_of_reach
 
 SEED = 20261122
 STEPS, DT = 7, 1 / 200
@@ -209,7 +209,7 @@ def interrupted(action: Callable[[], Any], at: int | None, event: str = "line", 
             return None
         if kind == event:
             count += 1
-            if waiting and count > (at or 0) and not (kind == "line" and leaves_with(frame)):
+            if waiting and count > (at or 0) and not (kind == "line" and out_of_reach(frame)):
                 waiting = False
                 raise Interrupted
         return trace

@@ -60,10 +60,16 @@ class FunctionSource:
         if tree is None:
             tree = self._parse_slowly(python, Span(self.file, first))
         self.offset, node = tree
-        if not isinstance(node, ast.FunctionDef):
+        if code.co_name == "<lambda>" or isinstance(node, ast.AsyncFunctionDef):
             what = "a lambda" if code.co_name == "<lambda>" else f"`{self.name}`, which is not a plain function"
             raise KernelError(
                 f"{what} cannot become a kernel or a function of the language", Span(self.file, first), "write a `def`"
+            )
+        if not isinstance(node, ast.FunctionDef) or not _is_of(node, code):
+            raise KernelError(
+                f"the source text of `{self.name}` cannot be read: something else stands where it was",
+                Span(self.file, first),
+                "kernels and functions have to stand in a file (or a notebook cell); start again if that has changed",
             )
         self.node: ast.FunctionDef = node
         self._lines = lines
@@ -144,6 +150,14 @@ def _parse_block(lines: list[str], first: int) -> tuple[int, ast.stmt] | None:
         return first - 2, _first_statement("".join(lines[first - 1 : end]))
     except SyntaxError:
         return None
+
+
+def _is_of(node: ast.FunctionDef, code: CodeType) -> bool:
+    """Whether a definition may be the one that the code was made of: code made of a string has the file name, and the
+    line, of other such code."""
+    own = node.args
+    count = len(own.posonlyargs) + len(own.args)
+    return (node.name, count, len(own.kwonlyargs)) == (code.co_name, code.co_argcount, code.co_kwonlyargcount)
 
 
 class LambdaSource(FunctionSource):

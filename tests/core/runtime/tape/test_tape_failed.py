@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 from tools.tapes.gradients import array
-from tools.tapes.interruptions import leaves_with
+from tools.tapes.interruptions import out_of_reach
 from tools.tapes.kernels import square, total, zeros
 
 import sim
@@ -112,7 +112,7 @@ def interrupted_at(count: int, action) -> bool:
             return None
         if event == "line":
             seen += 1
-            if seen >= count and not leaves_with(frame):
+            if seen >= count and not out_of_reach(frame):
                 sys.settrace(None)
                 raise Stop
         return trace

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import linecache
 import re
 import sys
 
@@ -158,13 +159,17 @@ def test_decorated_and_indented_functions_keep_their_places() -> None:
     assert error.span.text.strip() == "y = x + n  # noqa: F841" and error.span.text[error.span.col - 1] == "x"
 
 
-def test_what_is_not_a_def_is_refused() -> None:
+def test_what_is_not_a_def_is_refused(monkeypatch) -> None:
     with pytest.raises(KernelError, match="a lambda cannot become"):
         trace_kernel(lambda x: None, [float32])
     space: dict = {}
     exec("def k(x: float):\n    pass\n", space)
     with pytest.raises(KernelError, match="the source text of `k` cannot be read"):
         trace_kernel(space["k"], [float32])
+    for text in ("import sys\n", "def j(x: float):\n    pass\n", "def k(x: float, y: float):\n    pass\n"):
+        monkeypatch.setitem(linecache.cache, "<string>", (len(text), None, text.splitlines(True), "<string>"))
+        with pytest.raises(KernelError, match="`k` cannot be read: something else stands where it was"):
+            trace_kernel(space["k"], [float32])
 
     def stars(*x):
         pass
