@@ -129,14 +129,14 @@ def short_circuit(
     if not isinstance(left, Value):
         return right() if bool(left) is conjunction else left
     found: list[TracedValue] = []
-    before = dict(t.env)
+    before, t.env = t.env, dict(t.env)
     # traced into a region first: if it turns out harmless its operations run always, and no branch is needed
     with t.lower_bounds.assuming(left, conjunction):
         block = t.b.region((), lambda: found.append(right()))
-    if any(t.env.get(name) is not value for name, value in before.items()):
-        raise t.error(
-            node, "the right side of `and` or `or` changes a variable", "do that on a line of its own, before"
-        )
+    changes = any(t.env.get(name) is not value for name, value in before.items())
+    t.env = before
+    if changes:  # as the state of random numbers, which is another one only where the right side was evaluated
+        return _deciding(t, conjunction, left, right, node)
     known = found[0]
     if not isinstance(known, Value):
         return left if known is conjunction else known
@@ -147,6 +147,22 @@ def short_circuit(
     other = t.b.region((), lambda: [t.b.const(not conjunction, bool_)])
     regions = [block, other] if conjunction else [other, block]
     return t.b.append(Op("if", [left], [Value(bool_)], {}, regions)).results[0]
+
+
+def _deciding(
+    t: Context, conjunction: bool, left: Value, right: Callable[[], TracedValue], node: ast.AST
+) -> TracedValue:
+    """`left and right()` (or `or`) as a branch, in which the right side may change variables."""
+
+    def evaluated() -> None:
+        found = right()
+        t.env[_CHOICE] = found if isinstance(found, Value) else t.b.const(bool(found), bool_)
+
+    def decided() -> None:
+        t.env[_CHOICE] = t.b.const(not conjunction, bool_)
+
+    branch(t, left, *((evaluated, decided) if conjunction else (decided, evaluated)), node)
+    return t.env.pop(_CHOICE)
 
 
 def harmless(block: Block) -> bool:
