@@ -79,6 +79,8 @@ class Frame:
         self.env: dict[str, TracedValue] = dict.fromkeys(FLAGS, False)
         self.env[VALUE] = Undefined("is not returned")
         self.loops: dict[int, list[str]] = {}  # variables that a loop (by its node) turned out to carry
+        # of the iteration that is traced: variables without a value where it was left early, and why they have none
+        self.skipped: dict[str, str] = {}
 
 
 @dataclass(frozen=True)
