@@ -52,8 +52,8 @@ def _inverse_diagonal(a: array[Any], x: array[Any], y: array[Any], z: array[Any]
 class LinearOperator:
     """A matrix that is known by its product with a vector.
 
-    shape: rows and columns, counted in numbers.  dtype: the type of its elements.  device: where its vectors lie, or the
-        name of that.
+    shape: rows and columns, counted in numbers.  dtype: the type of its elements.
+    device: where its vectors lie, or the name of that.
     matvec: called as (x, y, z, alpha, beta); launches what makes z = alpha A x + beta y.
     batch_offsets: where the systems begin that stand side by side in one of a block-diagonal matrix, and the end of the
         last, in numbers (int32); each is solved by itself.  What stands behind the end is not touched.

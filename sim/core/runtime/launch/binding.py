@@ -88,7 +88,8 @@ def bind(
             else:
                 check_missing(spec, slow)
         # an array that had to take another form would be handed over as it is the next time
-        as_given = len(flat) == len(slow) and all(not isinstance(a, array) or a is b for a, b in zip(flat, slow))
+        pairs = zip(flat, slow, strict=False)
+        as_given = len(flat) == len(slow) and all(not isinstance(a, array) or a is b for a, b in pairs)
         if plain and as_given and not any(isinstance(kind, Reference) for kind in spec.types):
             kernel.bindings[tuple(key)] = spec
         flat = slow

@@ -110,7 +110,8 @@ def _merge_pair(
                 node, f"`{t.frame.function.name}` returns {problem.args[0]} on different paths", "return one type"
             ) from None
         if name == _CHOICE:
-            raise t.error(node, f"the two sides of a choice are {problem.args[0]}", "convert one of them") from None
+            hint = problem.args[1] if len(problem.args) > 1 else "convert one of them"
+            raise t.error(node, f"the two sides of a choice are {problem.args[0]}", hint) from None
         return _clash(t, name, problem, node)
 
 
