@@ -10,7 +10,7 @@ from sim.core.lang.errors import SimError
 from sim.core.lang.frontend.builtins import tid
 from sim.core.lang.types import Homogeneous, Scalar, Type, float64, int32
 from sim.core.runtime.arrays.array import array
-from sim.core.runtime.devices.device import Device
+from sim.core.runtime.devices.device import DeviceLike, get_device
 from sim.core.runtime.launch.kernel import kernel
 from sim.core.runtime.launch.launch import launch
 
@@ -53,6 +53,7 @@ class LinearOperator:
     """A matrix that is known by its product with a vector.
 
     shape: rows and columns, counted in numbers.  dtype: the type of its elements.
+    device: where its vectors lie, or the name of that.
     matvec: called as (x, y, z, alpha, beta); launches what makes z = alpha A x + beta y.
     batch_offsets: where the systems begin that stand side by side in one of a block-diagonal matrix, and the end of the
         last, in numbers (int32); each is solved by itself.  What stands behind the end is not touched.
@@ -64,7 +65,7 @@ class LinearOperator:
         self,
         shape: tuple[int, ...],
         dtype: Any,
-        device: Device,
+        device: DeviceLike,
         matvec: MatrixVector,
         batch_offsets: array | None = None,
         max_batch_length: int | None = None,
@@ -79,7 +80,7 @@ class LinearOperator:
                 f"batch_offsets has shape {batch_offsets.shape} of {batch_offsets.dtype}; expected one dimension of"
                 " int32, with two elements at least"
             )
-        self.shape, self.dtype, self.device = tuple(shape), dtype, device
+        self.shape, self.dtype, self.device = tuple(shape), dtype, get_device(device)
         self.matvec, self.transposed = matvec, transposed
         self.batch_offsets, self.max_batch_length = batch_offsets, max_batch_length
         self.diagonal: array | None = None

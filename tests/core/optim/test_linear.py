@@ -213,6 +213,15 @@ def test_the_callback_sees_the_residual_fall():
     assert cg(sim.array(DEFINITE), sim.zeros_like(x), sim.zeros_like(x))[0] == 0
 
 
+def test_the_device_of_an_operator_may_be_its_name():
+    k = sim.array(np.ones(N + 1))
+    for device in ("cpu", None, k.device):
+        made = LinearOperator((N, N), k.dtype, device, chain(k).matvec)
+        x = sim.zeros(N, dtype=sim.float64)
+        cg(made, sim.array(RIGHT), x, tol=1e-12, maxiter=100)
+        np.testing.assert_allclose(dense_chain(np.ones(N + 1)) @ x.numpy(), RIGHT, atol=1e-9)
+
+
 def test_what_does_not_fit_is_refused():
     a, b, x = sim.array(DEFINITE), sim.array(RIGHT), sim.zeros(N, dtype=sim.float64)
     with pytest.raises(TypeError):

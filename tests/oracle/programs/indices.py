@@ -157,3 +157,37 @@ def functions_of_other_modules():
     out = wp.zeros(2, dtype=float)
     wp.launch(work, dim=2, inputs=[x, v, out])
     return [out.numpy()]
+
+
+def integers_beside_float_constants():
+    @wp.kernel
+    def work(
+        n: wp.array(dtype=wp.int32),
+        u: wp.array(dtype=wp.uint32),
+        small: wp.array(dtype=wp.int8),
+        wide: wp.array(dtype=wp.int64),
+        out: wp.array2d(dtype=wp.int32),
+    ):
+        i = wp.tid()
+        if n[i] > 2.0:
+            out[i, 0] = 1
+        if 1.5 >= n[i]:
+            out[i, 1] = 1
+        if n[i] == 3.0 or n[i] != 7.0:
+            out[i, 2] = 1
+        if u[i] < 2.5:
+            out[i, 3] = 1
+        while small[i] < -0.5:
+            small[i] = small[i] + wp.int8(1)
+        out[i, 4] = wp.where(wide[i] >= 1.0e6, 1, int(small[i]))
+
+    n = np.int32([-7, 1, 2, 3, 7])
+    out = wp.zeros((5, 5), dtype=wp.int32)
+    arrays = [
+        wp.array(n, dtype=wp.int32),
+        wp.array(np.abs(n), dtype=wp.uint32),
+        wp.array(n, dtype=wp.int8),
+        wp.array(n.astype(np.int64) * 2**30, dtype=wp.int64),
+    ]
+    wp.launch(work, dim=5, inputs=arrays, outputs=[out])
+    return [out.numpy()]

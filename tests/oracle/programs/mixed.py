@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from oracle_helpers import values_and_gradients
 
 import sim as wp
 
@@ -249,3 +250,41 @@ def rows_of_views_in_place():
         wp.launch(total, dim=(3, 4), inputs=[y, out])
     tape.backward(out)
     return [out.numpy(), x.grad.numpy(), y.numpy()]
+
+
+def conditions_that_draw():
+    @wp.func
+    def accepted(state: wp.uint32, change: float):
+        return change <= 0.0 or wp.randf(state) < wp.exp(-change)
+
+    @wp.kernel
+    def walk(x: wp.array(dtype=float), out: wp.array2d(dtype=wp.uint32), n: wp.array(dtype=int)):
+        i = wp.tid()
+        s = wp.rand_init(7, i)
+        for k in range(6):
+            if (x[i] > 0.5 and wp.randf(s) < 0.7) or (wp.randf(s) < 0.3 and not wp.randf(s) > 0.5):
+                n[i] = n[i] + 1
+            if k > 4 or (k > 2 and wp.randn(s) > 0.5):
+                break
+        out[i, 0] = s
+        m = int(0)
+        while m < 9 and wp.randf(s) < 0.8:
+            m += 1
+        out[i, 1] = wp.uint32(m)
+        if accepted(s, x[i]):
+            out[i, 2] = wp.uint32(1)
+        out[i, 3] = s
+
+    @wp.kernel
+    def weigh(x: wp.array(dtype=float), out: wp.array(dtype=float)):
+        i = wp.tid()
+        s = wp.rand_init(3, i)
+        y = x[i]
+        if x[i] > 0.5 or wp.randf(s) < 0.5:
+            y = x[i] * wp.randf(s)
+        out[i] = y * y * (1.0 if x[i] < 0.0 or wp.randf(s) > 0.6 else wp.randf(s))
+
+    values = np.random.default_rng(1).normal(size=12).astype(np.float32)
+    state, n = wp.zeros((12, 4), dtype=wp.uint32), wp.zeros(12, dtype=int)
+    wp.launch(walk, dim=12, inputs=[wp.array(values, dtype=float), state, n])
+    return [state.numpy(), n.numpy(), *values_and_gradients(wp, weigh, [values])]

@@ -155,6 +155,8 @@ class array(HostSide, ArrayOperators, Generic[Element]):  # noqa: N801  Warp's n
             made = make_array(*in_host_memory(data, dtype, device))
         if data is not None and shape is not None:
             made = made.reshape(shape)
+        if ndim is not None and not made.size and made.ndim == 1:  # an empty list has no more dimensions
+            made = made.reshape((0,) * ndim)
         if ndim is not None and made.ndim != ndim:
             raise ArrayError(f"data of shape {made.shape} of {made.dtype} has {made.ndim} dimensions, not {ndim}")
         if requires_grad:

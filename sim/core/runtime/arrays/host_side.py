@@ -145,9 +145,14 @@ class HostSide:
         return iter(self.numpy())
 
     def __bool__(self) -> bool:
-        if self.size != 1:
-            raise ValueError(f"the truth of {describe(self)} is ambiguous; compare x.numpy(), or test `x is not None`")
-        return bool(np.any(self.numpy()))
+        """Whether there are elements, as of a list.  Raises ValueError for a single one that is zero, whose value may
+        be meant."""
+        if self.size == 1 and not np.any(self.numpy()):
+            raise ValueError(
+                f"the truth of {describe(self)} is ambiguous, its element being zero; test `x is not None`, len(x) or"
+                " x.item()"
+            )
+        return self.size > 0
 
     def __float__(self) -> float:
         return float(self.item())

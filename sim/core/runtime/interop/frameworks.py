@@ -23,8 +23,8 @@ def from_torch(
     t: Tensor,
     dtype: Any = None,
     requires_grad: bool | None = None,
-    grad: Tensor = None,
-    *,
+    grad: Tensor | array | None = None,
+    return_ctype: bool = False,
     retain_grad: bool = False,
 ) -> array:
     """An array that shares the memory of a tensor, on the CPU or a GPU.
@@ -35,7 +35,8 @@ def from_torch(
     requires_grad: None takes it from the tensor.  Then the gradient is shared too: it is `t.grad`, whichever
         tensor that is when the gradient is asked for, and `Tape.backward` adds to it; where there is none
         (`optimizer.zero_grad()`) zeros are made.
-    grad: a tensor that holds the gradient instead.  retain_grad: see `array.retain_grad`.
+    grad: a tensor, or an array, that holds the gradient instead.  retain_grad: see `array.retain_grad`.
+    return_ctype: taken for Warp's programs: what kernels take is the array.
     Raises GradientError for a tensor that is the result of other tensors: its gradient would not reach them.  A tensor
     that gets other memory afterwards (`t.data = ...`) is an error when the gradient is asked for.
     """
@@ -49,7 +50,9 @@ def from_torch(
             hint="wrap the launches as sim.torch_function(f), or pass t.detach()",
         )
     made = shared(t, dtype, torch)
-    if requires_grad:
+    if requires_grad and isinstance(grad, array):
+        made.grad = grad
+    elif requires_grad:
         if grad is not None:
             checked(grad, torch, "the gradient")
         link(made, t, torch, owns=True, given=grad)

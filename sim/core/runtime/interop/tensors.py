@@ -144,7 +144,8 @@ class TensorLink:
         self._held = memory.buffer, memory.offset - self._layout[0]
         self._shown = grad, _place(grad)
         buffer.hold_gradient_in(*self._held)
-        self._leave_to_pytorch(memory)
+        self._unseen(memory.buffer)
+        memory.buffer.leave(OTHERS, Spans.of(memory))
 
     def show(self, tensor: Tensor, buffer: Buffer) -> None:
         """The array has got another gradient: let that be the gradient of the tensor."""
@@ -155,15 +156,14 @@ class TensorLink:
             view = make_array(gradient, offset + buffer.gradient_shift, shape, strides, dtype)
             tensor.grad = as_tensor(view, self._torch)
             self._shown = tensor.grad, _place(tensor.grad)
-            self._leave_to_pytorch(view)
+            self._unseen(gradient)
 
     @staticmethod
-    def _leave_to_pytorch(gradient: array) -> None:
-        """What PyTorch adds up there, unseen, is no seed."""
-        buffer = gradient.buffer
-        buffer.owners = buffer.owners or GradientOwners()
-        buffer.owners.compares = False
-        buffer.leave(OTHERS, Spans.of(gradient))
+    def _unseen(gradient: Buffer) -> None:
+        """What PyTorch adds up there is no seed: whose the content was before, as of `a.grad = b`, it stays."""
+        gradient.owners = gradient.owners or GradientOwners()
+        gradient.owners.compares = False
+        gradient.owners.forget()
 
     def drop(self) -> None:
         """See `GradientLink`."""

@@ -71,12 +71,15 @@ def argument_type(kernel: Kernel, position: int, value: Argument, label: str) ->
 
 
 def shared_argument(kernel: Kernel, position: int, value: Argument, label: str) -> Argument:
-    """The memory of an array of another library as an array, where the kernel declares one; anything else as it is.
+    """The memory of an array of another library as an array, where the kernel declares one; an empty list with the
+    dimensions that it declares; anything else as it is.
 
     Raises LaunchError where it cannot be shared, and for a tensor that asks for a gradient: none would come back.
     """
     parameter = kernel.parameters[position]
     wanted, kind = parameter.type, type(value)
+    if kind is array and not value.size and isinstance(wanted, ArrayType) and value.ndim == 1 != wanted.ndim:
+        return value.reshape((0,) * wanted.ndim)
     of_others = hasattr(kind, "__array_interface__") or hasattr(kind, "__dlpack__")
     if not of_others or not isinstance(wanted, ArrayType) or isinstance(value, (array, indexedarray, Composite)):
         return value

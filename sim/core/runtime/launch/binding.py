@@ -87,7 +87,10 @@ def bind(
                 plain = False  # not looked at: the next launch with these types is
             else:
                 check_missing(spec, slow)
-        if plain and len(flat) == len(slow) and not any(isinstance(kind, Reference) for kind in spec.types):
+        # an array that had to take another form would be handed over as it is the next time
+        pairs = zip(flat, slow, strict=False)
+        as_given = len(flat) == len(slow) and all(not isinstance(a, array) or a is b for a, b in pairs)
+        if plain and as_given and not any(isinstance(kind, Reference) for kind in spec.types):
             kernel.bindings[tuple(key)] = spec
         flat = slow
     else:

@@ -13,7 +13,7 @@ import numpy as np
 
 from sim.core.lang.errors import SimError, entry_point, hide_internals
 from sim.core.lang.references import Reference
-from sim.core.lang.types import ArrayType, Composite, HostStruct, Scalar, Type
+from sim.core.lang.types import ArrayType, Composite, Homogeneous, HostStruct, Scalar, Type
 from sim.core.runtime.ambient import observers, recording
 from sim.core.runtime.ambient.profile import open_profiles
 from sim.core.runtime.ambient.stacks import anywhere
@@ -49,7 +49,8 @@ def launch(
 
     inputs, outputs: the kernel's arguments in order; the split is for the reader only.
     adjoint: run the adjoint instead: gradients of the outputs become gradients of the inputs, accumulated.  The
-        gradient arrays are `adj_inputs` and `adj_outputs` where given (None: the array's own `.grad`).
+        gradient arrays are `adj_inputs` and `adj_outputs` where given (None: the array's own `.grad`); of a number
+        that is an argument there is none.
         The arrays must hold the values that they had before the forward launch.
     record_cmd: do not run; return a `Launch`, whose `launch()` does.
     record_tape: False hides the launch from an open tape.
@@ -125,8 +126,13 @@ def named_gradients(call: Call, args: Sequence[Argument], named: Sequence[Argume
     return {
         first: check_gradient(call.spec.kernel, name, kind, value, given)
         for (name, kind, first, _), value, given in zip(signature, args, named, strict=True)
-        if given is not None and not (isinstance(kind, Scalar) and kind.is_int and isinstance(given, int))
+        if given is not None and not (isinstance(kind, (Scalar, Homogeneous)) and _is_value(given))
     }
+
+
+def _is_value(given: Argument) -> bool:
+    """A number, a vector, ...: Warp's programs give one where the argument is one; nothing could be added to it."""
+    return isinstance(given, (int, float, np.generic, Composite))
 
 
 def all_gradients(call: Call, named: Mapping[int, array | None]) -> dict[int, array | None]:

@@ -139,7 +139,20 @@ def test_list_item_bool():
     assert array([[1, 2], [3, 4]]).list() == [1, 2, 3, 4]
     assert array([vec2(1, 2)]).list() == [vec2(1, 2)]
     assert array([1.5]).item() == 1.5 and float(array([1.5])) == 1.5 and int(array([3])) == 3
-    assert bool(array([1])) and not bool(array([0.0])) and array([vec2(3, 4)]).item() == vec2(3, 4)
+    assert array([vec2(3, 4)]).item() == vec2(3, 4)
+
+
+def test_the_truth_of_an_array_is_whether_it_has_elements():
+    """As in Warp's programs, `if model.body_q:`; where the value of a single element says otherwise, it is an error."""
+    assert array([1]) and zeros((2, 3)) and not zeros(0) and not array([], dtype=vec2)
+    with pytest.raises(ValueError, match=r"truth of array\(shape=\(1,\).* test `x is not None`, len\(x\)"):
+        bool(array([0.0]))
+
+
+def test_an_empty_list_has_the_dimensions_that_are_asked_for():
+    assert array([], dtype=int, ndim=2).shape == (0, 0) and array(np.array([]), dtype=vec2, ndim=3).ndim == 3
+    with pytest.raises(ValueError, match="has 1 dimensions, not 2"):
+        array([1, 2], dtype=int, ndim=2)
 
 
 def test_hash_and_equality_are_identity():

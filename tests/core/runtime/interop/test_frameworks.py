@@ -157,6 +157,15 @@ def test_a_gradient_tensor_of_ones_own():
     assert torch.equal(g, torch.full((2,), 2.0)) and t.grad is None
 
 
+def test_a_gradient_array_of_ones_own():
+    t, g = torch.ones(2), sim.zeros(2, dtype=float)
+    x = sim.from_torch(t, grad=g, return_ctype=True)
+    with sim.Tape() as tape:
+        y = squares(x)
+    tape.backward(grads={y: sim.ones_like(y)})
+    assert g.list() == [2.0, 2.0] and t.grad is None
+
+
 def test_what_cannot_be_right_is_refused():
     t = torch.ones(3, requires_grad=True)
     with pytest.raises(sim.GradientError, match="torch_function"):

@@ -102,6 +102,25 @@ def test_pytorch_adds_to_a_gradient_of_memory_that_a_tape_writes():
         assert equal(t.grad, 5.0 + 2 * before)
 
 
+@pytest.mark.parametrize("made", ["set", "written", "written before"])
+def test_what_a_user_writes_to_the_gradient_of_a_shared_result_is_a_seed(made):
+    """As a function of PyTorch's autograd hands over what it is given: `y.grad = from_torch(g); tape.backward()`."""
+    x, y = sim.array(START, dtype=float, requires_grad=True), sim.zeros(3, dtype=float, requires_grad=True)
+    with sim.Tape() as tape:
+        sim.launch(square, 3, [x], [y])
+    if made == "written before":
+        y.grad.fill_(5.0)
+    result = sim.to_torch(y)
+    if made == "set":
+        y.grad = sim.from_torch(torch.full((3,), 5.0))
+    elif made == "written":
+        y.grad.fill_(5.0)
+    tape.backward()
+    assert x.grad.list() == [10.0, 20.0, 30.0] and equal(result.grad, y.grad.list())
+    tape.backward(grads={y: sim.ones_like(y)})  # what the first has left is no seed any more
+    assert x.grad.list() == [12.0, 24.0, 36.0]
+
+
 def test_a_gradient_tensor_that_is_exchanged():
     t = leaf()
     x = sim.from_torch(t)

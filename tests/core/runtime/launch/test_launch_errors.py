@@ -255,6 +255,15 @@ def test_an_adjoint_that_needs_values_which_the_launch_destroys():
         sim.launch(square_twice, 1, outputs=[doubles()], adjoint=True)
 
 
+def test_the_adjoint_of_a_number_is_taken_as_a_number():
+    g = doubles(gradient=False)
+    for number in (None, 0.0, 0, np.float64(0.0)):
+        g.zero_()
+        x, weights = sim.array(np.arange(3.0)), sim.array(np.ones(3))
+        sim.launch(square, 3, [x, 2.0], [doubles()], adj_inputs=[g, number], adj_outputs=[weights], adjoint=True)
+        assert g.list() == [0.0, 4.0, 8.0]
+
+
 def test_an_adjoint_launch_on_an_open_tape():
     x, y, g, w, z = doubles(), doubles(), doubles(gradient=False), doubles(gradient=False), doubles()
     with sim.Tape():

@@ -49,3 +49,21 @@ def test_a_tape_keeps_what_it_needs_of_it():
 def test_refused(given, what):
     with pytest.raises(sim.LaunchError, match=what):
         sim.launch(squares, 3, [given, sim.ones(3), sim.zeros(3)])
+
+
+def test_an_empty_list_fits_any_number_of_dimensions():
+    """As in programs that make an array of what there is: of no pairs, `sim.array([])`, although a pair has two."""
+
+    @sim.kernel
+    def count(pairs: sim.array2d[int], n: sim.array[int]):
+        i = sim.tid()
+        n[i] += 1 + pairs.shape[0] + pairs.shape[1]
+
+    n, none = sim.zeros(3, dtype=int), sim.array([], dtype=int)
+    for threads in (0, 3, 2, 3):  # the second time what is known of the first is used
+        sim.launch(count, threads, [none, n])
+    assert n.list() == [3, 3, 2]
+    sim.launch(count, 1, [sim.zeros((4, 2), dtype=int), n])
+    assert n.list() == [10, 3, 2]
+    with pytest.raises(sim.LaunchError, match="has 1 dimensions; expected 2"):
+        sim.launch(count, 1, [sim.array([1, 2]), n])

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from sim.core.lang.frontend.source import MISSING
 from sim.core.lang.frontend.traced import Mismatch, TracedValue, Undefined, flatten, rebuild, same
-from sim.core.lang.frontend.tracing.context import FLAGS, VALUE, Context
+from sim.core.lang.frontend.tracing.context import FLAGS, RETURNED, VALUE, Context
 from sim.core.lang.ir.core import Block, Op, Value
 from sim.core.lang.types import bool_
 
@@ -31,8 +31,18 @@ def choose(t: Context, test: ast.expr, body: ast.expr, orelse: ast.expr, node: a
     return t.env.pop(_CHOICE)
 
 
-def branch(t: Context, cond: Value, then: Callable[[], None], orelse: Callable[[], None], node: ast.AST) -> None:
-    """Traces both sides into regions of an `if` and merges what they assigned."""
+def branch(
+    t: Context,
+    cond: Value,
+    then: Callable[[], None],
+    orelse: Callable[[], None],
+    node: ast.AST,
+    left: tuple[bool, bool] = (False, False),
+) -> None:
+    """Traces both sides into regions of an `if` and merges what they assigned.
+
+    left: which of them end where the program has left the block, by one flag or another.
+    """
     if cond.const is not None:
         (then if cond.const else orelse)()
         return
@@ -51,28 +61,44 @@ def branch(t: Context, cond: Value, then: Callable[[], None], orelse: Callable[[
     for name in envs[0]:
         if name not in merged:
             before[name] = envs[0][name]
+    gone = [known or any(env[flag] is True for flag in FLAGS) for known, env in zip(left, envs, strict=True)]
+    returned = [env[RETURNED] is True for env in envs]
     pairs = {
-        name: _merge_pair(t, name, cond, envs[0].get(name, MISSING), envs[1].get(name, MISSING), node)
+        name: _merge_pair(t, name, cond, envs[0].get(name, MISSING), envs[1].get(name, MISSING), gone, returned, node)
         for name in merged
     }
     _emit_if(t, cond, blocks, pairs)
 
 
 def _merge_pair(
-    t: Context, name: str, cond: Value, a: TracedValue, b: TracedValue, node: ast.AST
+    t: Context,
+    name: str,
+    cond: Value,
+    a: TracedValue,
+    b: TracedValue,
+    gone: list[bool],
+    returned: list[bool],
+    node: ast.AST,
 ) -> tuple[TracedValue, TracedValue]:
-    """The values of a variable after both branches, in one shape; not mergeable: an `Undefined` twice."""
+    """The values of a variable after both branches, in one shape; not mergeable: an `Undefined` twice.
+
+    gone: which of the branches have left, so that nothing is read there any more; returned: for good, not to the next
+    iteration or behind the loop.
+    """
     lost = [x is MISSING or isinstance(x, Undefined) for x in (a, b)]
     if any(lost):
-        if name == VALUE and not all(lost):  # only one side returns: the other's value is never read
-            return (filler(t, b), b) if lost[0] else (a, filler(t, a))
         line = t.frame.function.source.span(node).line
         why = next(
             (x.why for x in (a, b) if isinstance(x, Undefined)),
             f"may have no value here: only one branch of the `if` on line {line} assigns it",
         )
-        gone = Undefined(why if name != VALUE else "is not returned")
-        return gone, gone
+        side = lost.index(True)
+        if not all(lost) and (name == VALUE or gone[side]):  # only one side returns: the other's value is never read
+            if name != VALUE and not returned[side]:
+                t.frame.skipped[name] = why
+            return (filler(t, b), b) if lost[0] else (a, filler(t, a))
+        none = Undefined(why if name != VALUE else "is not returned")
+        return none, none
     if name in FLAGS and isinstance(a, bool) and isinstance(b, bool):
         flag = cond if a else t.logical_not(cond)
         return flag, flag
@@ -84,7 +110,8 @@ def _merge_pair(
                 node, f"`{t.frame.function.name}` returns {problem.args[0]} on different paths", "return one type"
             ) from None
         if name == _CHOICE:
-            raise t.error(node, f"the two sides of a choice are {problem.args[0]}", "convert one of them") from None
+            hint = problem.args[1] if len(problem.args) > 1 else "convert one of them"
+            raise t.error(node, f"the two sides of a choice are {problem.args[0]}", hint) from None
         return _clash(t, name, problem, node)
 
 
@@ -129,14 +156,14 @@ def short_circuit(
     if not isinstance(left, Value):
         return right() if bool(left) is conjunction else left
     found: list[TracedValue] = []
-    before = dict(t.env)
+    before, t.env = t.env, dict(t.env)
     # traced into a region first: if it turns out harmless its operations run always, and no branch is needed
     with t.lower_bounds.assuming(left, conjunction):
         block = t.b.region((), lambda: found.append(right()))
-    if any(t.env.get(name) is not value for name, value in before.items()):
-        raise t.error(
-            node, "the right side of `and` or `or` changes a variable", "do that on a line of its own, before"
-        )
+    changes = any(t.env.get(name) is not value for name, value in before.items())
+    t.env = before
+    if changes:  # as the state of random numbers, which is another one only where the right side was evaluated
+        return _deciding(t, conjunction, left, right, node)
     known = found[0]
     if not isinstance(known, Value):
         return left if known is conjunction else known
@@ -149,12 +176,34 @@ def short_circuit(
     return t.b.append(Op("if", [left], [Value(bool_)], {}, regions)).results[0]
 
 
+def _deciding(
+    t: Context, conjunction: bool, left: Value, right: Callable[[], TracedValue], node: ast.AST
+) -> TracedValue:
+    """`left and right()` (or `or`) as a branch, in which the right side may change variables."""
+
+    def evaluated() -> None:
+        found = right()
+        t.env[_CHOICE] = found if isinstance(found, Value) else t.b.const(bool(found), bool_)
+
+    def decided() -> None:
+        t.env[_CHOICE] = t.b.const(not conjunction, bool_)
+
+    branch(t, left, *((evaluated, decided) if conjunction else (decided, evaluated)), node)
+    return t.env.pop(_CHOICE)
+
+
 def harmless(block: Block) -> bool:
     """May operations run where the program would not get to?  Arithmetic may, and no index that may be refused."""
     return all((op.is_primitive and op.name != "in_bounds") or op.row.free for op in block.ops)
 
 
 # ---- early exits
+def forget_skipped(t: Context) -> None:
+    """At the end of an iteration: variables that a path has left without a value have none in the next one."""
+    for name, why in t.frame.skipped.items():
+        t.env[name] = Undefined(why)
+
+
 def exit_flag(t: Context) -> TracedValue:
     """Whether the rest of the block is skipped: False, True, or a bool of the run."""
     out: TracedValue = False

@@ -79,6 +79,8 @@ class Frame:
         self.env: dict[str, TracedValue] = dict.fromkeys(FLAGS, False)
         self.env[VALUE] = Undefined("is not returned")
         self.loops: dict[int, list[str]] = {}  # variables that a loop (by its node) turned out to carry
+        # of the iteration that is traced: variables without a value where it was left early, and why they have none
+        self.skipped: dict[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -305,6 +307,8 @@ class Context:
         if isinstance(a, ArrayRef) and isinstance(b, ArrayRef) and like_views(a, b):
             rows = [self.unify(x, y) for x, y in zip(flatten(a), flatten(b), strict=True)]
             return rebuild(a, iter([x for x, _ in rows])), rebuild(b, iter([y for _, y in rows]))
+        if isinstance(a, ArrayRef) and isinstance(b, ArrayRef):
+            raise Mismatch("two different arrays", "choose between their elements: `a[i] if c else b[i]`")
         raise Mismatch(f"{describe(a)} and {describe(b)}")
 
     def _or_mismatch(self, typed: Value, other: TracedValue, ty: Type) -> Value:

@@ -37,6 +37,7 @@ from sim.core.lang.frontend.tracing.branches import (
     exit_flag,
     exits,
     filler,
+    forget_skipped,
     settle_flags,
     short_circuit,
 )
@@ -91,7 +92,10 @@ def for_loop(t: Context, node: ast.For) -> None:
     else:
         items, copies = iterate(t, over, node.iter), 1
     t.copies *= max(copies, 1)
+    outer, t.frame.skipped = t.frame.skipped, {}
     _unrolled(t, node, items)
+    forget_skipped(t)
+    t.frame.skipped = outer
     t.copies //= max(copies, 1)
     t.env[BROKE] = False
 
@@ -159,8 +163,10 @@ def _no_else(t: Context, node: ast.For | ast.While) -> None:
 def _unrolled(t: Context, node: ast.For, items: Sequence[TracedValue]) -> None:
     for k, item in enumerate(items):
         assign(t, node.target, item)
+        t.frame.skipped = {}
         t.execute(node.body)
         t.env[CONTINUED] = False
+        forget_skipped(t)
         stop = exit_flag(t)
         if stop is True:
             return
@@ -170,7 +176,7 @@ def _unrolled(t: Context, node: ast.For, items: Sequence[TracedValue]) -> None:
                 clear_flags(t)
                 _unrolled(t, node, rest)
 
-            branch(t, t.logical_not(stop), go_on, partial(settle_flags, t), node)
+            branch(t, t.logical_not(stop), go_on, partial(settle_flags, t), node, (False, True))
             return
 
 
@@ -332,8 +338,11 @@ def _stable(
         _enter(t, before, carried, params[len(counters) :])
         clear_flags(t)
         bind(*params[: len(counters)])
+        outer, t.frame.skipped = t.frame.skipped, {}
         t.execute(node.body)
         t.env[CONTINUED] = False
+        forget_skipped(t)
+        t.frame.skipped = outer
         after.clear()
         after.update(t.env)
 

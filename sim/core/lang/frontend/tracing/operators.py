@@ -27,7 +27,7 @@ from sim.core.lang.frontend.tracing.calls import call_function
 from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.ir.core import Value
 from sim.core.lang.ir.table import OPS
-from sim.core.lang.types import Scalar, Type, bool_, int32, public_name
+from sim.core.lang.types import Scalar, Type, bool_, float32, float64, int32, public_name
 
 OPERATORS: dict[tuple[str, str, str], Function] = {}
 """Products that the library defines: ("mul", kind, kind) -> function; kinds as `traced.kind_of` names them.
@@ -326,6 +326,8 @@ def compare(t: Context, op: ast.cmpop, a: TracedValue, b: TracedValue, node: ast
 def _of_one_type(t: Context, a: TracedValue, b: TracedValue) -> tuple[TracedValue, TracedValue]:
     """Both sides of a comparison, as C compares them, the narrower one converted to the type of the other: an integer
     to a float, a number to one with more bits.  Not what C gets wrong: a signed one that would become unsigned."""
+    if isinstance(a, float) or isinstance(b, float):  # a constant, of no type as yet
+        return _beside_a_float(t, a), _beside_a_float(t, b)
     if isinstance(a, Value) and isinstance(b, Value) and isinstance(a.type, Scalar) and isinstance(b.type, Scalar):
         if a.type is not b.type:
             if _widens(a.type, b.type):
@@ -333,6 +335,13 @@ def _of_one_type(t: Context, a: TracedValue, b: TracedValue) -> tuple[TracedValu
             if _widens(b.type, a.type):
                 return a, t.b.emit("cast", b, type=a.type)
     return a, b
+
+
+def _beside_a_float(t: Context, x: TracedValue) -> TracedValue:
+    """An integer as a float that has all of its values, or nearly, of 64 bits; anything else as it is."""
+    if isinstance(x, Value) and isinstance(x.type, Scalar) and x.type.is_int:
+        return t.b.emit("cast", x, type=float32 if x.type.bits <= 16 else float64)
+    return x
 
 
 def _widens(narrow: Scalar, wide: Scalar) -> bool:

@@ -58,7 +58,7 @@ def execute(t: Context, body: Sequence[ast.stmt]) -> None:
         if stop is True:
             return
         if isinstance(stop, Value):
-            branch(t, t.logical_not(stop), partial(_go_on, t, rest), partial(settle_flags, t), statement)
+            branch(t, t.logical_not(stop), partial(_go_on, t, rest), partial(settle_flags, t), statement, (False, True))
             return
 
 
@@ -171,7 +171,7 @@ def _if(
     if not isinstance(cond, Value):
         t.execute(body if cond else orelse)
         return
-    branch(t, cond, lambda: t.execute(body), lambda: t.execute(orelse), node)
+    branch(t, cond, lambda: t.execute(body), lambda: t.execute(orelse), node, (leaves(body), leaves(orelse)))
 
 
 _STATEMENTS: dict[type, Callable[[Context, TracedValue], None]] = {

@@ -340,6 +340,59 @@ def condition_with_exit(n, x, y):
     return x + float(k)
 
 
+def paths_that_return_assign_nothing(n, x, y):
+    if n == 0:
+        p = x
+    elif n == 1:
+        if x > 0.0:
+            p = x * 2.0
+        else:
+            return -1.0
+    elif n < 4:
+        if y > 0.0:
+            if x > -3.0:
+                p = 5.0 * y
+            else:
+                return -2.0
+        else:
+            p = y
+    else:
+        return -3.0
+    return p + y
+
+
+def paths_that_leave_an_iteration_assign_nothing(n, x, y):
+    total = 0.0
+    for j in range(n):
+        k = (n + j) % 4
+        if k == 0:
+            p = x
+        elif k == 1:
+            if x * float(j) > 0.5:
+                p = x * 2.0
+            else:
+                continue
+        elif k == 2:
+            if y > 0.0 and j > 4:
+                break
+            p = y
+        else:
+            if n > 5:
+                return total
+            continue
+        total = total + p * float(j + 1)
+    for j in range(3):
+        if j < n:
+            if x > y:
+                q = float(j) * x
+            else:
+                continue
+        else:
+            break
+        total = total + q
+    return total
+
+
 PROGRAMS = [f for name, f in list(globals().items()) if inspect.isfunction(f) and f.__module__ == __name__]
 
 
@@ -431,6 +484,66 @@ def test_errors_of_control_flow_name_the_variable() -> None:
 
     with pytest.raises(KernelError, match="`i` may have no value here: it is the variable of the loop"):
         traced(loop_variable)
+
+
+def test_what_an_iteration_did_not_assign_has_no_value_behind_it() -> None:
+    """Where the path that assigned nothing has left, the rest of the iteration may read; what comes later may not."""
+
+    def behind_the_loop(n, x, y):
+        for j in range(n):
+            if j < 3:
+                p = x
+            elif x > y:
+                if y > 0.0:
+                    p = y
+                else:
+                    continue
+            else:
+                break
+            x = x + p
+        return p
+
+    def in_the_next_iteration(n, x, y):
+        for j in range(n):
+            if j > 0:
+                x = x + p  # noqa: F821
+            if y > 0.0:
+                if x > y:
+                    p = y  # noqa: F841
+                else:
+                    continue
+            else:
+                continue
+        return x
+
+    def behind_copies_of_a_body(n, x, y):
+        for j in range(2):
+            if n > j:
+                if x > y:
+                    p = y
+                else:
+                    break
+            else:
+                p = x
+            x = x + p
+        return p
+
+    def in_the_next_copy(n, x, y):
+        for j in range(2):
+            if j > 0:
+                x = x + p  # noqa: F821
+            if n > j:
+                if x > y:
+                    p = y  # noqa: F841
+                else:
+                    continue
+            else:
+                p = x  # noqa: F841
+        return x
+
+    for python in (behind_the_loop, in_the_next_iteration, behind_copies_of_a_body, in_the_next_copy):
+        with pytest.raises(KernelError, match=r"`p` (may have no value here|is used before it has a value)"):
+            traced(python)
 
 
 def test_long_chains_of_returns_and_elifs(tmp_path) -> None:

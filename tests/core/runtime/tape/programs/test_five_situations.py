@@ -128,7 +128,7 @@ def test_e_raw_tensors_take_part_or_raise_and_are_never_changed():
     t = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64, requires_grad=True)
     between = torch.zeros(3, dtype=torch.float64)
     with wp.Tape() as tape, pytest.raises(wp.LaunchError, match="from_torch"):
-        wp.launch(square, dim=3, inputs=[t.detach()], outputs=[between])
+        wp.launch(square, dim=3, inputs=[t], outputs=[between])
     x = wp.from_torch(t)
     with wp.Tape() as tape:
         y = wp.from_torch(between)
