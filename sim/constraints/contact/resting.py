@@ -46,7 +46,7 @@ STILL_NEAR = 1e-3
 
 @func
 def average(before, force):
-    """A force averaged once, and the average of that, (2,) [N], a step later; 0 where it has faded, as after an impact."""
+    """A force averaged once, and the average of that, (2,) [N], a step later; 0 where it fades, as after an impact."""
     once = before[0] + (force - before[0]) / static(AVERAGED)
     found = vector(2, scalar_type(force))(once, before[1] + (once - before[1]) / static(AVERAGED))
     if force <= static(FADED) * before[0]:

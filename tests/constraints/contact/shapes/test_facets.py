@@ -244,8 +244,8 @@ def test_who_begins_through_a_cloth_meets_its_points() -> None:
 
 @pytest.mark.filterwarnings("ignore::sim.solvers.NumericsWarning")
 def test_neighbours_on_a_ridge_go_alike() -> None:
-    """A corner over a ridge is nearest to the edge of two triangles, whose contacts are one: the second has the rounding
-    of zero to bear, and whether it was remembered as pressed, and by how much, went by the sign of that."""
+    """A corner over a ridge is nearest to the edge of two triangles, whose contacts are one: the second bears the
+    rounding of zero, and whether it remembered an impact went by the sign of that."""
     builder = sim.ModelBuilder(gravity=(0, -G, 0))
     places = [[-0.2, 0, 0], [0.2, 0, 0], [0, -0.06, 0.2], [0, -0.06, -0.2]]
     stretch = {"distance": {"compliance": 1e-4, "damping": 1e-3}}
@@ -259,7 +259,7 @@ def test_neighbours_on_a_ridge_go_alike() -> None:
     model = builder.finalize(dtype=sim.float64, requires_grad=True)
     _, of = gradients(model, 80, 1 / 480, coordinate("body_q", 0, 0))
     solver, spin, places = sim.SolverXPBD(model), model["thing.spin"], []
-    for k in range(-6, 7):
+    for k in range(-4, 5):
         spin.assign([[0, 0, 2 + k * 1e-7]])
         places.append(sim.rollout(solver, model.state(), 80, 1 / 480).final.body_q.numpy()[0, 0])
     np.testing.assert_allclose(np.diff(places) / 1e-7, of["thing.spin"][0, 2], rtol=1e-4)
