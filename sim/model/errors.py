@@ -6,13 +6,14 @@ from sim.core.lang.errors import SimError
 
 
 class ModelError(SimError, ValueError):
-    """A model that cannot be built.  ``what`` names the argument and its fault, ``hint`` the cure.
+    """A model that cannot be built.  ``what`` names the argument and its fault, ``hint`` the cure, ``of`` the label of
+    what is at fault, where that is found long after it was added.
 
-    A scene file adds its own line and column to the two.
+    A scene file adds its own line and column.
     """
 
-    def __init__(self, what: str, hint: str = "") -> None:
-        self.what, self.hint = what, hint
+    def __init__(self, what: str, hint: str = "", of: str = "") -> None:
+        self.what, self.hint, self.of = what, hint, of
         super().__init__(f"{what}. {hint}" if hint else what)
 
 

@@ -28,10 +28,11 @@ from sim.constraints.contact.geometry import gap_of, slip_of, slip_rate_of
 from sim.constraints.contact.hitting import hit_of, hits_of, there_of
 from sim.constraints.contact.impulses.spinning import predicted_of
 from sim.constraints.contact.solids.carrying import carried_of
-from sim.constraints.slots.linearization import motions_of, row_functions, rows_of, velocities_of
+from sim.constraints.slots.linearization import motions_of, points_of, row_functions, rows_of, velocities_of
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import max, min, sqrt, static
 from sim.core.lang.frontend.function import func
+from sim.core.lang.library.quaternion import quat_rotate, quat_rotate_inv
 from sim.core.lang.library.vector import dot, length
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, vector
@@ -165,14 +166,27 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
     carried = carried_of(c, slots)
     cornered, there_at = c.frames == (0,) and n_particles + len(on_body) == 1, there_of(slots)
     passed_by = cornered or bool(slots.bodies)
+    faces_turn, points_at = cornered and any(0 in own for own in slots.bodies), points_of(c, slots, real)
     point = 2 * on_body[0] if cornered and on_body else 0  # of the rows, that which moves beside the frame
 
     @func
-    def passing(start, rate, x_1, x_0, poses, begun, v_0, placed_k, data_k, resting, dt):
+    def from_face(n, x_1, x_0, poses, begun, v_0, placed_k, dt):
+        """How far a point comes from a face without forces; n: its normal as the step begins, which turns with it."""
+        at, there = there_at(x_1, x_0, poses, begun, v_0, real(1.0), dt)
+        frame, place = points_at(x_0, begun, placed_k)
+        frame_then, place_then = points_at(at, there, placed_k)
+        then = quat_rotate(frame.q, quat_rotate_inv(frame_then.q, place_then - frame_then.p))
+        return dot(n, then - (place - frame.p))
+
+    @func
+    def passing(start, rate, n, x_1, x_0, poses, begun, v_0, placed_k, data_k, resting, dt):
         """Whether what comes to a shape would not be in it at the end of a step without forces, but for how little
         rests, 0 ... 1, though it is seen to approach it: it passes a corner, as at the seam of two boxes, or what it is
         about to roll over: an edge beside a triangle, a place on a rim."""
         found, straight = real(0.0), start + dt * rate
+        if static(faces_turn):
+            if straight < 0.0:  # what rests on a face is not as deep as that would go straight on, and passes nothing
+                straight = max(straight, start + from_face(n, x_1, x_0, poses, begun, v_0, placed_k, dt))
         if straight < 0.0:
             at, there = there_at(x_1, x_0, poses, begun, v_0, real(1.0), dt)
             end, near = gap(at, there, placed_k, data_k), resting * dt
@@ -236,7 +250,9 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
             if gap_1 < 0.0 or soon:
                 hits, time = hit_share * hits_of(rate, (gap_1 - C_0[0]) / dt), s * dt
                 if static(passed_by):
-                    passes = passing(C_0[0], rate, x_1, x_0, poses, begun, v_0, placed_k, data_k, resting, dt)
+                    passes = passing(
+                        C_0[0], rate, G_0[0][point], x_1, x_0, poses, begun, v_0, placed_k, data_k, resting, dt
+                    )
                     if passes > 0.0:
                         hit_share *= 1.0 - passes
                         hits, time = hits + passes * (1.0 - hits), time + passes * (dt - time)

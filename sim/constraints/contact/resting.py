@@ -37,16 +37,19 @@ KEPT = 0.9
 AVERAGED = 300
 """Over so many steps, once and again.  Over 200 a tower of 20 boxes (four sweeps, 600 Hz) sways and falls in 20 s; over
 300, and with nothing in the place of the average, it stands."""
+FADED = 1e-4
+"""A force of less than this part of its average is none: where a corner is nearest to the edge of two triangles, both
+contacts are the same, the first holds it all, and what the second has is the rounding of zero, positive or not."""
 STILL_NEAR = 1e-3
 """A contact that has opened by so much [m] begins a step without force."""
 
 
 @func
 def average(before, force):
-    """A force averaged once, and the average of that, (2,) [N], a step later; 0 where it is 0, as after an impact."""
+    """A force averaged once, and the average of that, (2,) [N], a step later; 0 where it fades, as after an impact."""
     once = before[0] + (force - before[0]) / static(AVERAGED)
     found = vector(2, scalar_type(force))(once, before[1] + (once - before[1]) / static(AVERAGED))
-    if force <= 0.0:
+    if force <= static(FADED) * before[0]:
         found *= 0.0
     return found
 

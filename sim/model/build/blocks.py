@@ -265,6 +265,7 @@ def refuse_springs_that_rebound(blocks: Iterable[ConstraintBlock]) -> None:
             raise ModelError(
                 f"contacts of {block.prefix!r} have a compliance beside a restitution",
                 "Leave one of them out: what is compliant is a spring, and gives back what it has taken",
+                of=block.prefix,
             )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -83,6 +84,8 @@ class SelfContactBuilder(JointBuilder):
             checks.known("add_self_contact", label, self.groups)
             if not len(self.groups[label].triangles):
                 raise ModelError(f"{label!r} has no surface that could touch", "Name cloths and solids")
+        if twice := [label for label, count in Counter(labels).items() if count > 1]:
+            raise ModelError(f"add_self_contact names {twice[0]!r} twice", "Name each object once")
         if not labels:
             raise ModelError("add_self_contact names no objects", "Name at least one")
         for name, count in (("every", every), ("capacity", 1 if capacity is None else capacity)):
@@ -131,6 +134,7 @@ def derive_self_contact(
             raise ModelError(
                 f"{group.name!r} collides with itself and has no thickness",
                 "Give it a thickness [m], or the contact one",
+                of=group.name,
             )
     triangles = np.concatenate([group.triangles for group in chosen]).astype(np.int32)
     edges = edges_of(triangles)
@@ -189,8 +193,11 @@ def refuse_overlap(contact: SelfContact | None, q: array, qd: array, groups: Map
         return
     points = lists.rows.numpy()[row]
 
+    def group_of(point: int) -> Group:
+        return next(g for g in groups.values() if g.start <= point < g.start + g.count)
+
     def named(point: int) -> str:
-        group = next(g for g in groups.values() if g.start <= point < g.start + g.count)
+        group = group_of(point)
         return f"point {point - group.start} of {group.name!r}"
 
     if np.isnan(depth):
@@ -198,9 +205,11 @@ def refuse_overlap(contact: SelfContact | None, q: array, qd: array, groups: Map
             f"contact: {named(points[0])} and {named(points[2])} are at one place in the beginning, and nothing says"
             " which side of the surface is up",
             "Place layers apart from each other, however little",
+            of=group_of(points[0]).name,
         )
     raise ModelError(
         f"contact: {named(points[0])} is {distance:.3g} m from {named(points[2])} in the beginning, {depth:.3g} m"
         " closer than their thickness allows",
         "Place the objects further apart, or give them a smaller thickness",
+        of=group_of(points[0]).name,
     )

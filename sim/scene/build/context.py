@@ -20,6 +20,11 @@ from sim.scene.validate.document import Document
 from sim.schema.errors import Diagnostic, SceneError
 from sim.schema.reading import Steps
 
+NAMED = ("objects", "joints", "shapes", "attachments", "loads")
+"""Tables whose entries are labels of one model."""
+WHOLE = "objects"
+"""Where what is wrong with the model as a whole is noted."""
+
 
 @dataclass(frozen=True, eq=False)
 class ByRegion:
@@ -135,16 +140,23 @@ class BuildContext:
         """Notes something that the scene format knows and this version cannot do."""
         self.problem(path, f"not yet built: {what}", instead)
 
+    def _entry_of(self, label: str) -> str:
+        """The path of the entry that made what has this label in the model; of all objects where none did."""
+        name = label.partition(".")[0]
+        return next((f"{table}.{name}" for table in NAMED if name in self.data[table]), WHOLE)
+
     @contextmanager
     def at(self, path: str, material: str = "") -> Iterator[None]:
-        """Errors inside the block become problems at a path; those that name a constraint of a material, there."""
+        """Errors inside the block become problems at a path; those that name a constraint of a material, there, and
+        those of the whole model at the entry that they are of."""
         try:
             yield
         except SceneError as error:
             self.problems.extend(error.problems)
         except (ModelError, GeometryError, RecordingError) as error:
             named = re.match(r"material\['(\w+)'\]", error.what) if material else None
-            self.problem(f"{material}.{named[1]}" if named else path, error.what, error.hint)
+            own = self._entry_of(error.of) if path == WHOLE and isinstance(error, ModelError) else path
+            self.problem(f"{material}.{named[1]}" if named else own, error.what, error.hint)
         except MemoryError as error:
             self.problem(
                 path,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sim.scene.build.bodies import add_bodies, add_sites, warn_of_rods
-from sim.scene.build.context import BuildContext
+from sim.scene.build.context import NAMED, BuildContext
 from sim.scene.build.joints import add_joints
 from sim.scene.build.objects import add_objects
 from sim.scene.build.surroundings import add_attachments, add_contact, add_loads, add_shapes
@@ -31,7 +31,7 @@ def add_parts(context: BuildContext) -> np.ndarray:
 def _check_names(context: BuildContext) -> None:
     """Objects, shapes, attachments and loads name material values of one model: a name is used once among them."""
     taken = {"gravity": "world.gravity"}
-    for table in ("objects", "joints", "shapes", "attachments", "loads"):
+    for table in NAMED:
         for name in context.data[table]:
             path = f"{table}.{name}"
             if name in taken:

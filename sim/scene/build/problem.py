@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from sim.identify.problem import Description, NotRefined, Problem
 from sim.identify.search.method import Method
 from sim.model import Model, ModelBuilder
 from sim.model.build.shapes.narrow import narrow_shapes
-from sim.scene.build.context import BuildContext
+from sim.scene.build.context import WHOLE, BuildContext
 from sim.scene.build.experiments import make_experiments, make_markers, make_measures
 from sim.scene.build.finer import has_mesh, marker_places, refuse_to_refine
 from sim.scene.build.method import make_expectations, make_method, make_strategy
@@ -134,10 +134,18 @@ def _problem(context: BuildContext, device: DeviceLike, dtype: Any) -> Problem:
         measures,
         reference,
         make_rest(context, model) if any(e.relaxed for e in experiments) else None,
-        inside=lambda: {
-            (shape, on): what for shape, on, what, _ in (*inside_at_start(solver), *inside_shapes(pairs, model))
-        },
+        inside=lambda: _first_of_each(
+            ((shape, on), what) for shape, on, what, _ in (*inside_at_start(solver), *inside_shapes(pairs, model))
+        ),
     )
+
+
+def _first_of_each(told: Iterable[tuple[tuple[str, str], str]]) -> dict[tuple[str, str], str]:
+    """Of a shape and an object the first sentence: that of its points, before those of triangles and edges."""
+    out: dict[tuple[str, str], str] = {}
+    for key, what in told:
+        out.setdefault(key, what)
+    return out
 
 
 def _description(context: BuildContext, method: Method) -> Description:
@@ -214,7 +222,7 @@ def _check_apart(
             seen.add(begun)
             own = context.data["experiments"][e.name]["set"]
             placed = f"experiments.{e.name}.set" if any(path.partition(".")[0] in PLACED for path in own) else ""
-            with context.at(placed or "objects"):
+            with context.at(placed or WHOLE):
                 model.check_start()
             inside = [
                 *((f"objects.{on}", on, what, deep) for _, on, what, deep in inside_at_start(solver)),
@@ -253,6 +261,6 @@ def _model(context: BuildContext, device: DeviceLike, dtype: Any) -> Model | Non
     """The model, unless objects are missing because of problems that are noted already."""
     if context.problems or not context.groups:
         return None
-    with context.at("objects"):
+    with context.at(WHOLE):
         return context.builder.assembled(device, requires_grad=bool(context.data["parameters"]), dtype=dtype)
     return None

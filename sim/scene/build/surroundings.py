@@ -9,9 +9,15 @@ from typing import Any
 import numpy as np
 
 from sim.model import Model
+from sim.model.build.self_contact import EVERY
+from sim.scene.build.bodies import BODY_KINDS
 from sim.scene.build.context import BuildContext
 from sim.scene.build.followed import force_over_time, motions
 
+RIGID_SURFACES = {"body": "shapes", "rod": "surface"}
+"""The key by which what is rigid collides."""
+UNSAID = {"friction": 0.0, "every": EVERY}
+"""Values of `contact` that say no more than its defaults."""
 TOUCHING = 1e-9
 """Depth [m] below which a point on the surface of a shape is not inside of it."""
 
@@ -40,9 +46,26 @@ def add_contact(context: BuildContext) -> None:
     if "bodies" in entry:
         with context.at("contact.bodies"):
             context.builder.detect_bodies(**entry["bodies"])
+    _self_contact(context, entry)
+
+
+def _self_contact(context: BuildContext, entry: dict[str, Any]) -> None:
+    """The surfaces that collide with themselves and with each other."""
+    options = {key: value for key, value in entry.items() if key not in ("self", "bodies")}
+    if not entry["self"]:
+        idle = [key for key, value in options.items() if value != UNSAID.get(key)]
+        if idle:
+            own = "; friction of shapes and bodies is a key of theirs" if "friction" in idle else ""
+            keys = ", ".join(f"`{key}`" for key in idle)
+            context.warnings.append(f"contact: {keys} without effect, since `self` names no object{own}")
+        return
+    for k, name in enumerate(entry["self"]):
+        kind = next((kind for kind in BODY_KINDS if kind in context.data["objects"].get(name, {})), None)
+        if kind is not None:
+            what, by = f"`{name}` is a {kind}, which has no surface of triangles", RIGID_SURFACES[kind]
+            context.problem(f"contact.self.{k}", what, f"leave it out: a {kind} collides by its `{by}`")
     named = [name for name in entry["self"] if name in context.groups]
-    if named and len(named) == len(entry["self"]):
-        options = {key: value for key, value in entry.items() if key not in ("self", "bodies")}
+    if len(named) == len(entry["self"]):
         with context.at("contact"):
             context.builder.add_self_contact(named, **options)
 

@@ -33,6 +33,7 @@ from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.devices.graph import Graph, capture
 from sim.core.runtime.launch.launch import launch
+from sim.model.build.shapes.facets import facet_label
 from sim.model.collision.detection import PairLists
 from sim.model.constraint_set import ConstraintSet
 from sim.model.control import Contacts
@@ -42,6 +43,9 @@ from sim.solvers.batch import ConstraintBatch, Rows
 from sim.solvers.contacts.count import SWITCHES, ContactCount, Deepest
 from sim.solvers.contacts.surfaces import SurfaceWatch
 from sim.solvers.xpbd import SolverXPBD
+
+PARTS = {1: "points", 2: "edges", 3: "triangles"}
+"""What of an object meets a shape, by how many of its particles a contact has."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,9 +129,10 @@ class ContactWatch:
                 self._graphs[key] = graph, before, after
             return self._add_up(after.time)
 
-    def depths(self, state: State) -> Iterator[tuple[str, str, np.ndarray, np.ndarray]]:
+    def depths(self, state: State) -> Iterator[tuple[str, str, str, np.ndarray, np.ndarray]]:
         """How deep contacts of particles with shapes that have frames are inside in a state: label of the shape, name
-        of the object, depths (n,) [m] from the surfaces, and of these what is more than the thickness of particles."""
+        of the object, what of it meets the shape, depths (n,) [m] of each such part from the surfaces, and of these
+        what is more than the thickness of particles."""
         solver = self.solver
         for looked in self._looked:
             made, kinds = looked.batch.set, looked.batch.set.slots.kinds
@@ -140,13 +145,17 @@ class ContactWatch:
             depth = -looked.gap.numpy().astype(np.float64)
             name = next((key for key in ("thickness", "other_radius") if key in made.parameters), "")
             thickness = made.parameters[name].numpy() if name else np.zeros(made.count)
-            numbers = made.points.numpy()[:, kinds.index(PARTICLE)]
+            parts = made.points.numpy()[:, [j for j, kind in enumerate(kinds) if kind == PARTICLE]]
+            numbers, of = parts[:, 0], PARTS[parts.shape[1]]
             for label, rows in made.index_of.items():
                 rows = rows[rows >= 0]
                 for group in solver.model.groups.values():
                     own = rows[(numbers[rows] >= group.start) & (numbers[rows] < group.start + group.count)]
-                    if len(own):
-                        yield label, group.name, depth[own], depth[own] - thickness[own]
+                    if len(own):  # a shape with corners meets a triangle by each of them: the deepest counts
+                        own = own[np.argsort(-depth[own], kind="stable")]
+                        own = own[np.unique(parts[own], axis=0, return_index=True)[1]]
+                        shape = label.removesuffix(facet_label("", group.name))
+                        yield shape, group.name, of, depth[own], depth[own] - thickness[own]
 
     def touched(self) -> Touched:
         """Where contacts push at the end of the last step, and how hard; of shapes and points, not limits of joints."""
@@ -343,12 +352,10 @@ def inside_at_start(solver: Solver, touching: float = 1e-9) -> Iterator[tuple[st
     mixed = [s for s in sets if s.constraint.unilateral and s.count and PARTICLE in s.slots.kinds]
     if not isinstance(solver, SolverXPBD) or all(s.slots.only_particles for s in mixed):
         return
-    for label, name, depth, beyond in ContactWatch(solver).depths(solver.model.state()):
+    for label, name, of, depth, beyond in ContactWatch(solver).depths(solver.model.state()):
         inside = depth[depth > touching]
         if len(inside):
-            what = (
-                f"{len(inside)} points of `{name}` start inside the shape `{label}`, at most {inside.max():.3g} m deep"
-            )
+            what = f"{len(inside)} {of} of `{name}` start inside the shape `{label}`, at most {inside.max():.3g} m deep"
             yield label, name, what, bool(beyond.max() > touching)
 
 

@@ -25,6 +25,13 @@ contact: {self: [low, high], friction: 0.25, margin: 5 mm, every: 3, capacity: 7
 """
 
 
+OTHERS = """\
+  brick: {body: {shapes: {hull: {box: {half: [1 cm, 1 cm, 1 cm]}, density: 400}}}, position: [0, 0, -0.05]}
+  cord: {rod: {points: [[0, 1, 0], [1, 1, 0]], segments: 2, radius: 1 mm, density: 900, young: 1 MPa}}
+  beads: {particles: {positions: [[0, 2, 0]], mass: 1 g}}
+"""
+
+
 def built(tmp_path: Path, text: str) -> sim.Model:
     (tmp_path / "scene.yaml").write_text(text)
     return sim.load_scene(tmp_path / "scene.yaml").build(dtype=sim.float64).model
@@ -53,16 +60,47 @@ def test_the_block_is_what_the_model_has(tmp_path: Path) -> None:
         ("friction: 0.25", "friction: {low: 0.1}", "contact", "friction says nothing of 'high'"),
         ("[low, high]", "[low, hgih]", "contact.self", "high"),
         ("every: 3", "every: 0", "contact.every", "1"),
-        ("thickness: 2 mm\n", "\n", "", "'low' collides with itself and has no thickness"),
-        ("0, 0.01]", "0, 0.003]", "", "0.001 m closer than their thickness allows"),
+        ("[low, high]", "[low, low]", "contact", "names 'low' twice"),
+        ("[low, high]", "[low, brick]", "contact.self.1", "`brick` is a body.* collides by its `shapes`"),
+        ("[low, high]", "[cord, low]", "contact.self.0", "`cord` is a rod.* collides by its `surface`"),
+        ("[low, high]", "[low, beads]", "contact", "'beads' has no surface"),
+        ("thickness: 2 mm\n", "\n", "objects.low", "'low' collides with itself and has no thickness"),
+        ("0, 0.01]", "0, 0.003]", "objects.", "0.001 m closer than their thickness allows"),
         ("margin: 5 mm, every: 3, capacity: 700", "margin: 9 cm, capacity: 2", "", "room for 2"),
         ("\ncontact", "\nsolver: {xpbd: {order: jacobi}}\ncontact", "solver.xpbd", "low, high"),
     ],
 )
 def test_what_is_wrong_is_said_at_its_place(tmp_path: Path, old: str, new: str, path: str, what: str) -> None:
-    with pytest.raises(SceneError, match=what) as found:
-        built(tmp_path, SHEETS.replace(old, new, 1))
-    assert path in str(found.value)
+    with pytest.raises(SceneError, match=f"(?s){what}") as found:
+        built(tmp_path, SHEETS.replace("\ncontact", f"\n{OTHERS}contact").replace(old, new, 1))
+    assert any(problem.path.startswith(path) for problem in found.value.problems)
+
+
+@pytest.mark.parametrize(
+    ("block", "idle"),
+    [
+        ("friction: 0.3", "`friction` without effect, since `self` names no object; friction of shapes and bodies is"),
+        ("self: [], margin: 5 mm, every: 3", "`margin`, `every` without effect, since `self` names no object"),
+        ("self: [], friction: 0, every: 10", ""),
+    ],
+)
+def test_keys_that_do_nothing_are_told(tmp_path: Path, block: str, idle: str) -> None:
+    (tmp_path / "scene.yaml").write_text(SHEETS.partition("contact:")[0] + f"contact: {{{block}}}\n")
+    notes = sim.load_scene(tmp_path / "scene.yaml").build().description.notes
+    assert [note for note in notes if "without effect" in note] == [note for note in notes if idle and idle in note]
+    assert any(idle in note for note in notes) or not idle
+
+
+def test_triangles_that_begin_in_a_shape_are_counted_once(tmp_path: Path) -> None:
+    """Not by the corners of the box that meet them, and not as points."""
+    sheets = SHEETS.partition("contact:")[0].replace("thickness: 2 mm", "thickness: 12 mm")
+    brick = OTHERS.partition("  cord")[0].replace("position: [0, 0, -0.05]", "position: [0.05, 0.05, -0.015]")
+    (tmp_path / "scene.yaml").write_text(sheets + brick)
+    notes = [n for n in sim.load_scene(tmp_path / "scene.yaml").build().description.notes if "start inside" in n]
+    assert sorted(note.partition(" start")[0] for note in notes) == [
+        "1 points of `low`", "6 edges of `low`", "6 triangles of `low`"
+    ]  # fmt: skip
+    assert all("inside the shape `brick.hull`, at most 0.007 m deep" in note for note in notes)
 
 
 def test_the_friction_of_an_object_is_a_parameter(tmp_path: Path) -> None:

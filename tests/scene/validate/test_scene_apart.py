@@ -64,7 +64,7 @@ def test_where_no_experiment_places_it_the_object_is_named(tmp_path: Path) -> No
     (tmp_path / "apart.yaml").write_text(SCENE[: SCENE.index("experiments:")])
     with pytest.raises(SceneError) as error:
         sim.load_scene(tmp_path / "apart.yaml").build()
-    assert [p.path for p in error.value.problems] == ["objects"]
+    assert [p.path for p in error.value.problems] == ["objects.crate"]
 
 
 def test_a_builder_looks_unless_things_are_placed_later() -> None:

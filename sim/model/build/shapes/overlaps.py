@@ -131,6 +131,7 @@ def check_apart(model: Model, shapes: Sequence[ShapeBlock], joined: set[tuple[in
             raise ModelError(
                 f"{shapes[i].label} and {shapes[j].label} begin {depth:.3g} m inside of each other",
                 "Move one of them, or leave it out of the `touches` of the other",
+                of=shapes[i].label,
             )
 
 

@@ -240,3 +240,26 @@ def test_who_begins_through_a_cloth_meets_its_points() -> None:
     assert narrow_shapes(narrow(at=(0.05, -0.02, 0.03)))
     assert "contact_ball_triangle@appp" not in narrow(radius=0.6).constraint_sets
     assert "contact_ball_triangle@appp" not in narrow("box", thickness=0.0).constraint_sets
+
+
+@pytest.mark.filterwarnings("ignore::sim.solvers.NumericsWarning")
+def test_neighbours_on_a_ridge_go_alike() -> None:
+    """A corner over a ridge is nearest to the edge of two triangles, whose contacts are one: the second bears the
+    rounding of zero, and whether it remembered an impact went by the sign of that."""
+    builder = sim.ModelBuilder(gravity=(0, -G, 0))
+    places = [[-0.2, 0, 0], [0.2, 0, 0], [0, -0.06, 0.2], [0, -0.06, -0.2]]
+    stretch = {"distance": {"compliance": 1e-4, "damping": 1e-3}}
+    builder.add_cloth_mesh(vertices=places, indices=[0, 2, 1, 0, 1, 3], density=0.3, thickness=THICK, label="roof",
+                           material=stretch)  # fmt: skip
+    builder.add_attachment(builder.groups["roof"].points[2:], label="eaves")
+    turn = np.array([0.2, 0.1, 0.3, 0.9])
+    pose = [0.01, 0.045, 0.0005, *(turn / np.linalg.norm(turn))]
+    cube = builder.add_body(pose, label="thing", velocity=(0.1, -0.5, 0), spin=(0, 0, 2))
+    builder.add_shape_box(cube, None, RADIUS, RADIUS, RADIUS, cfg=Config(mass=0.3, mu=0.3))
+    model = builder.finalize(dtype=sim.float64, requires_grad=True)
+    _, of = gradients(model, 80, 1 / 480, coordinate("body_q", 0, 0))
+    solver, spin, places = sim.SolverXPBD(model), model["thing.spin"], []
+    for k in range(-4, 5):
+        spin.assign([[0, 0, 2 + k * 1e-7]])
+        places.append(sim.rollout(solver, model.state(), 80, 1 / 480).final.body_q.numpy()[0, 0])
+    np.testing.assert_allclose(np.diff(places) / 1e-7, of["thing.spin"][0, 2], rtol=1e-4)
