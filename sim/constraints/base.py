@@ -158,6 +158,11 @@ class Constraint:
         return self.added_by.startswith("add_joint")
 
     @property
+    def holds_joint(self) -> bool:
+        """Does it hold a joint together, whatever moves along the joint?"""
+        return self.of_joint and not (self.driven or self.limited or self.unilateral)
+
+    @property
     def dry(self) -> bool:
         """Are its rows those of dry friction, which stop what moves if they can?"""
         return bool(self.limited) and not any(self.elastic)

@@ -29,7 +29,7 @@ from sim.schema.containers import List
 from sim.schema.kinds import Choice, Int, Text
 from sim.schema.reading import SchemaLine
 from sim.solvers.base import Solver, SolverError, Substep
-from sim.solvers.batch import ConstraintBatch, Rows, swept
+from sim.solvers.batch import ConstraintBatch, Launches, Rows, swept
 from sim.solvers.bodies import MassSplitting
 from sim.solvers.direct.system import direct_rows, direct_systems
 from sim.solvers.integrators import INTEGRATORS, QD_BEFORE, Integrator
@@ -104,8 +104,8 @@ class SolverXPBD(Solver, key="xpbd"):
 
     def _make_kernels(self) -> None:
         model, averaged = self.model, self.order == "jacobi"
-        rough = any(made.surface for made in model.constraint_sets.values())
-        self._prepare(keeps=self.iterations > 1 or self.start == "elastic" or rough)
+        more = any(made.surface or made.constraint.dry for made in model.constraint_sets.values())
+        self._prepare(keeps=self.iterations > 1 or self.start == "elastic" or more)
         real, plain = model.dtype, self._plain()
         if plain and self.direction == "start":
             raise SolverError(
@@ -183,6 +183,9 @@ class SolverXPBD(Solver, key="xpbd"):
             b.set.name: self.friction.rows_of(b) if b.set.lane else list(b.colors_without(rows))
             for b, rows in zip(self.batches, direct, strict=True)
         }
+        # with contacts what is rigid is held before they are looked at
+        self._dry = [] if rigid else [batch for batch in self.batches if batch.set.constraint.dry]
+        self._joints = [batch for batch in self.batches if batch.set.constraint.holds_joint]
         self._soft = {
             b.set.name: zeros(b.set.count, model.dtype, model.device, model.requires_grad)
             for b in self.batches
@@ -292,8 +295,8 @@ class SolverXPBD(Solver, key="xpbd"):
         before = self.iterations if self.held.batches else 0
         for iteration in range(self.iterations):  # lines 5 to 13
             if self._split is None:
-                launches = [(batch, rows) for batch in self.batches for rows in self._swept[batch.set.name]]
                 back = iteration % 2 == 1 and self.model.body_count > 0
+                launches = self._launches([batch for batch in self.batches if batch not in self._dry])
                 for batch, rows in swept(launches, back):
                     self._project(batch, rows, iteration + before * (batch in self.held.batches), s)
                 for again in range(1, ceil(self.held.sweeps / self.iterations)):
@@ -302,6 +305,8 @@ class SolverXPBD(Solver, key="xpbd"):
                         self._project(batch, rows, iteration + again, s)
                 for system in self._direct:
                     system.project(s, self._bodies, self._constraint_data, iteration + before == 0)
+                if self._dry:
+                    self._rub(s, iteration, back)
                 if self.surfaces is not None and s.pairs is not None:
                     self.surfaces.weigh(s.pairs, s.reference, s.particle, iteration == 0)
                     s.ahead(s, None, None, iteration, False)
@@ -320,12 +325,28 @@ class SolverXPBD(Solver, key="xpbd"):
         self.friction.end(s.before, s.after, s.particle, s.dt)
         self.held.turns.note(s.after.body_qd, s.dt)
 
+    def _launches(self, batches: Sequence[ConstraintBatch]) -> Launches:
+        return [(batch, rows) for batch in batches for rows in self._swept[batch.set.name]]
+
+    def _rub(self, s: Substep, iteration: int, back: bool) -> None:
+        """Dry friction of joints, and what holds them once more.
+
+        It goes by how a joint would turn: before joints are held that is not how it does, and in a chain of bodies may
+        be the other way round.  It may not pull them apart either.
+        """
+        for batch, rows in swept(self._launches(self._dry), back):
+            self._project(batch, rows, iteration, s)
+        for batch, rows in swept(self._launches(self._joints), back):
+            self._project(batch, rows, iteration + 1, s)
+        for system in self._direct:
+            system.project(s, self._bodies, self._constraint_data, False)
+
     def _hold_prediction(self, s: Substep) -> None:
         """Rigid constraints on what contacts may touch come first: impacts are those of what they hold, and what sweeps
         over them leave is in how fast contacts close."""
         if not self.held.batches:
             return
-        launches = [(batch, rows) for batch in self.held.batches for rows in self._swept[batch.set.name]]
+        launches = self._launches(self.held.batches)
         sweeps = max(self.iterations, self.held.sweeps if launches else FORESEEN)
         for iteration in range(sweeps):
             back = (sweeps - iteration) % 2 == 1  # the last one ends where the next begins

@@ -37,7 +37,7 @@ KEPT = 0.9
 AVERAGED = 300
 """Over so many steps, once and again.  Over 200 a tower of 20 boxes (four sweeps, 600 Hz) sways and falls in 20 s; over
 300, and with nothing in the place of the average, it stands."""
-FADED = 1e-4
+FADED = 1e-9
 """A force of less than this part of its average is none: where a corner is nearest to the edge of two triangles, both
 contacts are the same, the first holds it all, and what the second has is the rounding of zero, positive or not."""
 STILL_NEAR = 1e-3

@@ -127,6 +127,23 @@ def weighed(solver) -> sim.array:
     return out
 
 
+@pytest.mark.parametrize("options", [{}, {"iterations": 2}, {"direct": ("hinge", "slider", "ball", "rod")}], ids=str)
+def test_dry_friction_in_a_chain_is_against_the_motion(options):
+    """It went by how a hinge would turn before joints hold it, and drove this one, with one sweep most of the time."""
+    model = arm()
+    solver, states = sim.SolverXPBD(model, **options), [model.state(), model.state()]
+    axis = np.array(sim.quat_rotate(sim.normalize(sim.quatd(0.1, 0.2, -0.1, 0.95)), sim.vec3d(1, 2, 2))) / 3
+    rates, torques = [], []
+    for k in range(120):
+        solver.step(states[k % 2], states[1 - k % 2], None, None, 1 / 1200)
+        rates.append(states[1 - k % 2].body_qd.numpy()[0, 3:] @ axis)
+        torques.append(solver.multipliers("friction_angle@wa").numpy().item() * 1200**2)
+    rates, torques = np.array(rates)[1:], np.array(torques)[1:]
+    slides = (np.abs(rates) > 0.01) & (rates * [rates[0], *rates[:-1]] > 0.0)  # else it turns round
+    assert slides.sum() > 90 and (rates[slides] > 0).any() and (rates[slides] < 0).any()
+    np.testing.assert_allclose(torques[slides], -0.05 * np.sign(rates[slides]), rtol=1e-6)
+
+
 @pytest.mark.slow
 def test_gradients_by_all_values_of_joints_agree_with_differences():
     model = arm()
