@@ -73,8 +73,8 @@ def test_averages_are_those_of_two_poles_in_a_row() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("rate", [590, 600, 610])
 def test_a_tower_of_twenty_does_not_sway(rate) -> None:
-    """Four sweeps, 20 s: within three centimetres, of 2 m.  How far is by chance, .9 to 2.5 cm, by rate and rounding.  A
-    single average over as many steps brought it down."""
+    """Four sweeps, 20 s: within three centimetres, of 2 m.  How far is by chance, .9 to 2.5 cm, by rate and rounding.
+    A single average over as many steps brought it down."""
     model = tower(20)
     state, _, aside = moved(model, sim.SolverXPBD(model, iterations=4), model.state(), 20 * rate, rate)
     assert aside < 3e-2
