@@ -183,8 +183,7 @@ class SolverXPBD(Solver, key="xpbd"):
             b.set.name: self.friction.rows_of(b) if b.set.lane else list(b.colors_without(rows))
             for b, rows in zip(self.batches, direct, strict=True)
         }
-        # with contacts what is rigid is held before they are looked at
-        self._dry = [] if rigid else [batch for batch in self.batches if batch.set.constraint.dry]
+        self._dry = [batch for batch in self.batches if batch.set.constraint.dry]
         self._joints = [batch for batch in self.batches if batch.set.constraint.holds_joint]
         self._soft = {
             b.set.name: zeros(b.set.count, model.dtype, model.device, model.requires_grad)
@@ -299,14 +298,14 @@ class SolverXPBD(Solver, key="xpbd"):
                 launches = self._launches([batch for batch in self.batches if batch not in self._dry])
                 for batch, rows in swept(launches, back):
                     self._project(batch, rows, iteration + before * (batch in self.held.batches), s)
+                if self._dry:
+                    self._rub(s, iteration, back, iteration + before == 0)
                 for again in range(1, ceil(self.held.sweeps / self.iterations)):
                     # what contacts push joints pull at, and the other way round
                     for batch, rows in self.held.coupled(launches, back == (again % 2 == 0)):
                         self._project(batch, rows, iteration + again, s)
                 for system in self._direct:
-                    system.project(s, self._bodies, self._constraint_data, iteration + before == 0)
-                if self._dry:
-                    self._rub(s, iteration, back)
+                    system.project(s, self._bodies, self._constraint_data, iteration + before == 0 and not self._dry)
                 if self.surfaces is not None and s.pairs is not None:
                     self.surfaces.weigh(s.pairs, s.reference, s.particle, iteration == 0)
                     s.ahead(s, None, None, iteration, False)
@@ -328,18 +327,18 @@ class SolverXPBD(Solver, key="xpbd"):
     def _launches(self, batches: Sequence[ConstraintBatch]) -> Launches:
         return [(batch, rows) for batch in batches for rows in self._swept[batch.set.name]]
 
-    def _rub(self, s: Substep, iteration: int, back: bool) -> None:
-        """Dry friction of joints, and what holds them once more.
+    def _rub(self, s: Substep, iteration: int, back: bool, first: bool) -> None:
+        """Dry friction of joints, and what holds them once more; first: does no direct solve come before?
 
         It goes by how a joint would turn: before joints are held that is not how it does, and in a chain of bodies may
         be the other way round.  It may not pull them apart either.
         """
+        for system in self._direct:
+            system.project(s, self._bodies, self._constraint_data, first)
         for batch, rows in swept(self._launches(self._dry), back):
             self._project(batch, rows, iteration, s)
         for batch, rows in swept(self._launches(self._joints), back):
             self._project(batch, rows, iteration + 1, s)
-        for system in self._direct:
-            system.project(s, self._bodies, self._constraint_data, False)
 
     def _hold_prediction(self, s: Substep) -> None:
         """Rigid constraints on what contacts may touch come first: impacts are those of what they hold, and what sweeps

@@ -87,8 +87,11 @@ def test_limits_of_more_than_half_a_turn_stop_a_hinge_on_their_side():
     assert by["hinge.limit_lower"][0] == 0.0
 
 
-def arm(worlds: int = 1):
-    """A hinge, a slider with a drive, a ball joint and a rod, soft and hard, at odd places; not in equilibrium."""
+def arm(worlds: int = 1, over_floor: bool = False):
+    """A hinge, a slider with a drive, a ball joint and a rod, soft and hard, at odd places; not in equilibrium.
+
+    over_floor: with a ball on its end, far above a rough floor.
+    """
     builder = sim.ModelBuilder()
     poses = (0.3, 0.1, 0), (0.9, 0.2, 0.1), (1.3, -0.1, 0.2)
     bodies = [
@@ -108,6 +111,10 @@ def arm(worlds: int = 1):
         bodies[1], bodies[2], *builder.joint_frames(*bodies[1:], (1.1, 0.1, 0.1)), compliance=1e-4, label="ball"
     )
     builder.add_joint_distance(-1, bodies[2], (1.3, 0.8, 0.2), None, min_distance=0.9, max_distance=0.9, label="rod")
+    if over_floor:
+        rough = sim.ModelBuilder.ShapeConfig(mu=0.5, density=0)
+        builder.add_ground_plane(-5.0, cfg=rough)
+        builder.add_shape_sphere(bodies[2], None, 0.05, cfg=rough)
     return (builder if worlds == 1 else builder.replicate(worlds)).finalize(dtype=sim.float64, requires_grad=True)
 
 
@@ -128,9 +135,10 @@ def weighed(solver) -> sim.array:
 
 
 @pytest.mark.parametrize("options", [{}, {"iterations": 2}, {"direct": ("hinge", "slider", "ball", "rod")}], ids=str)
-def test_dry_friction_in_a_chain_is_against_the_motion(options):
+@pytest.mark.parametrize("over_floor", [False, True], ids=["alone", "over a floor"])
+def test_dry_friction_in_a_chain_is_against_the_motion(options, over_floor):
     """It went by how a hinge would turn before joints hold it, and drove this one, with one sweep most of the time."""
-    model = arm()
+    model = arm(over_floor=over_floor)
     solver, states = sim.SolverXPBD(model, **options), [model.state(), model.state()]
     axis = np.array(sim.quat_rotate(sim.normalize(sim.quatd(0.1, 0.2, -0.1, 0.95)), sim.vec3d(1, 2, 2))) / 3
     rates, torques = [], []
