@@ -238,6 +238,10 @@ class JointDrives:
         return self.forces
 
 
+LEAST = 1e-3
+"""Of what a rate loses in a step, what friction takes that is all but none: it turns round wholly."""
+
+
 @memoize
 def make_turned(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     """`turned` of joints `tid()`, between bodies: from dC/dt as this step and the last one began."""
@@ -266,7 +270,10 @@ def make_turned(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
         easy = product(G[0], response(G[0], masses, inertias))
         rate = vec2(product(G[0], velocities([], b_k, [], body_qd)), 0.0)
         last = vec2(product(G[0], velocities([], b_k, [], body_qd_last)), 0.0)
-        turned[k] = turning(rate, last, easy * values[static(limit_at)] * dt)[0]
+        takes = easy * values[static(limit_at)] * dt
+        if takes == 0.0:  # as of the least friction there is: one that is given as 0 has a derivative too
+            takes = real(LEAST) * abs(last[0] - rate[0])
+        turned[k] = turning(rate, last, takes)[0]
 
     return turn_round
 

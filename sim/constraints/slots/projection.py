@@ -117,8 +117,9 @@ def _change_of(c: Constraint, slots: Slots, real: Scalar, damped: bool, start_di
                 if limit_at >= 0:
                     most, given = fields_at(data, k)[limit_at] * (dt * dt), real(0.0)
                     if turned_at >= 0:
-                        given = most * fields_at(data, k)[turned_at]
-                        most -= abs(given)
+                        turned = fields_at(data, k)[turned_at]
+                        # not most - |given|: of a friction of 0 that would have no derivative
+                        given, most = most * turned, most * (1.0 - abs(turned))
                     dlam[0] = min(max(dlam[0], given - most - lam), given + most - lam)
             elif chosen:
                 if product(G[0], response(G[0], masses, inertias)) > 0.0:  # the start's direction pushes the wrong way
