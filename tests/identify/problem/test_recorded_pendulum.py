@@ -40,8 +40,8 @@ parameters:
   upper_x: {of: objects.upper.body.com.0, scale: 0.01}
   upper_y: {of: objects.upper.body.com.1, scale: 0.01}
   lower_x: {of: objects.lower.body.com.0, scale: 0.01}
-  upper_inertia: {of: objects.upper.body.inertia.2, transform: log}
-  lower_inertia: {of: objects.lower.body.inertia.2, transform: log}
+  upper_inertia: {of: objects.upper.body.inertia.2, bounds: [1e-5, 5.9e-4]}
+  lower_inertia: {of: objects.lower.body.inertia.2, bounds: [1e-5, 3.9e-4]}
   upper_viscous: {of: joints.shoulder.drive.damping, bounds: [0, null], scale: 1e-4}
   lower_viscous: {of: joints.elbow.drive.damping, bounds: [0, null], scale: 1e-4}
   upper_dry: {of: joints.shoulder.friction, bounds: [0, null], scale: 1e-4}
