@@ -95,7 +95,7 @@ class PairLists:
             self._dims.append(size)
             self._grids.append(HashGrid(size, size, size, device, real))
             self._grids[-1].reserve(at.size)
-        at = make(n, vec3)
+        at = make(of.points.size, vec3)
         self._boxes = (at, at), (make(edges, vec3), make(edges, vec3))  # that of a point is its place
 
     @property
@@ -153,7 +153,7 @@ class PairLists:
             if kind == EDGE_EDGE:
                 launch(k.take_boxes, count, [order, of.edges, of.world, self._apart, x], [low, high])
             else:
-                launch(k.take, low.size, [order, self._at[kind]], [low])
+                launch(k.take, self._at[kind].size, [order, self._at[kind]], [low])
             cells = [starts, order, low, high, 1.0 / of.cell, self._dims[kind], self._apart]
             bounds = [of.world, x, of.half_thickness, self.allowed, self._furthest]
             inputs = [*cells, parts, self._others[kind], *bounds, self._longest[kind], room]

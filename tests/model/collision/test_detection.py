@@ -30,16 +30,32 @@ def crumpled(seed: int, worlds: int = 1, capacity: int = 4000) -> tuple[sim.Mode
 
 
 @pytest.fixture(autouse=True)
-def threads():
+def settings():
     before = sim.get_num_threads()
     yield
     sim.set_num_threads(before)
+    sim.set_check_bounds(False)
 
 
 def listed(model: sim.Model, x: np.ndarray, v: np.ndarray, interval: float) -> PairLists:
     lists = PairLists(model.contact)
     lists.detect(sim.array(x, dtype=sim.vec3d), sim.array(v, dtype=sim.vec3d), interval)
     return lists
+
+
+def test_particles_without_a_surface_are_left_out() -> None:
+    """What lists read of points ended where all particles of the model did, beyond those that can touch."""
+    sim.set_check_bounds(True)
+    made = sim.ModelBuilder()
+    made.add_particles(np.zeros((7, 3)), mass=0.001)
+    for k in range(2):
+        made.add_cloth_grid((0, 0, 0.01 * k), dim_x=CELLS, dim_y=CELLS, cell_x=CELL, cell_y=CELL, density=0.2,
+                            label=f"cloth{k}", material={"distance": {"compliance": 1e-5}})  # fmt: skip
+    made.add_self_contact(["cloth0", "cloth1"], thickness=THICKNESS, margin=MARGIN, capacity=4000)
+    model = made.finalize(dtype=sim.float64)
+    x = model.particle_q.numpy()
+    points, edges = pairs_of(listed(model, x, 0 * x, 0.0))
+    assert len(points) and len(edges) and min(points.min(), edges.min()) >= 7
 
 
 def pairs_of(lists: PairLists) -> list[np.ndarray]:
