@@ -70,17 +70,17 @@ class ImpactsOnJoints:
             for t in friction.touching.values():
                 c, slots = t.batch.set.constraint, t.batch.set.slots
                 form, threads = over_all(t.batch.set)
-                kernel = make_noted(c, slots, real, form, done % WINDOW == 0)
+                kernel = make_noted(c, slots, real, friction.crowded, form, done % WINDOW == 0)
                 launch(kernel, threads, [*friction.memory.all_of(t), t.contacts, friction.moving, s.dt])
             return
         self._trend.zero_()
         self._body_trend.zero_()
         for t in friction.touching.values():
-            friction.by_color(t, make_trend, s.dt)
+            friction.by_color(t, make_trend, s.dt, friction.crowded)
         given = [*self._members, self.held.hit, self._trend, self._body_trend]
         launch(make_stretch(real), self._stretch.size, given, [self._stretch])
         for t in friction.touching.values():
-            friction.by_color(t, make_extrapolated, s.dt)
+            friction.by_color(t, make_extrapolated, s.dt, friction.crowded)
         self.held.settle(s)
 
     def begin(self, s: Substep) -> None:

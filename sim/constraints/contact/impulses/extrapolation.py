@@ -17,7 +17,7 @@ from sim.constraints.base import Constraint
 from sim.constraints.contact.forms import Form
 from sim.constraints.contact.friction import along_both
 from sim.constraints.contact.geometry import across
-from sim.constraints.contact.impulses.rebound import pushed
+from sim.constraints.contact.impulses.rebound import pushed_of
 from sim.constraints.contact.impulses.rows import inertias_of, kept_of, normal_of, placed_of
 from sim.constraints.slots.linearization import row_functions
 from sim.constraints.slots.pattern import Slots
@@ -44,7 +44,7 @@ SLOWEST = 0.9998
 
 
 @memoize
-def make_noted(c: Constraint, slots: Slots, real: Scalar, form: Form, first: bool) -> Kernel:
+def make_noted(c: Constraint, slots: Slots, real: Scalar, crowded: bool, form: Form, first: bool) -> Kernel:
     """Keeps what a sweep has changed of the impulses of contacts, and what the one before it has; first: there is
     none before it."""
     vec3 = vector(3, real)
@@ -59,15 +59,16 @@ def make_noted(c: Constraint, slots: Slots, real: Scalar, form: Form, first: boo
             contacts.earlier[k], contacts.change[k] = contacts.change[k], now - contacts.given[k]
         contacts.given[k] = now
 
-    return form.kernel("note", one, pushed, c, slots, real)
+    return form.kernel("note", one, pushed_of(crowded), c, slots, real)
 
 
 @memoize
-def make_trend(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel:
+def make_trend(c: Constraint, slots: Slots, real: Scalar, crowded: bool, form: Form) -> Kernel:
     """Adds up <d_1, d_1>, <d_1, d_2>, <d_2, d_2> and <d_2, d_3>, and the same of whole impulses, of what joints hold:
     `trend` of their movers."""
     vec3, vec5, mat33 = vector(3, real), vector(5, real), matrix((3, 3), real)
     particles, owners, kept = slots.particles, tuple(own[0] for own in slots.bodies), kept_of(c, slots, real)
+    pushed = pushed_of(crowded)
 
     @func
     def one(k, contacts, moving, dt):
@@ -128,12 +129,12 @@ def make_stretch(real: Scalar) -> Kernel:
 
 
 @memoize
-def make_extrapolated(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel:
+def make_extrapolated(c: Constraint, slots: Slots, real: Scalar, crowded: bool, form: Form) -> Kernel:
     """Gives contacts the impulses that sweeps lead to, those that share no mover at once."""
     spatial, n_particles, n_bodies = vector(6, real), len(slots.particles), len(slots.bodies)
     masses_at, placed, (_, response, _) = inertias_of(slots), placed_of(c, slots, real), row_functions(slots)
     particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
-    _, _, force = normal_of(c, slots, real)
+    (_, _, force), pushed = normal_of(c, slots, real), pushed_of(crowded)
 
     @func
     def stretch_of(k, contacts, moving):

@@ -6,6 +6,8 @@ All positions are final then: where contacts touch is found once (`make_meeting`
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
 # mypy: ignore-errors
 
+from collections.abc import Callable
+
 from sim.constraints.base import Constraint
 from sim.constraints.contact.boxes import chosen_of
 from sim.constraints.contact.forms import Form, every, sides_of
@@ -43,9 +45,15 @@ def _pushes(contacts, k: int):
 
 
 @func
-def pushed(contacts, k: int):
+def _pushed(contacts, k: int):
     pushes = contacts.multiplier[k] > 0.0 or contacts.cut[k][0] > 0.0 or contacts.impacts.share[k] > 0.0
     return pushes and contacts.rows.numbers[k, 0] > 0.0  # something is chosen
+
+
+def pushed_of(crowded: bool) -> Callable:
+    """`pushed(contacts, k)` in a kernel: is contact k one that velocities after a step are found of?  Where nothing has
+    two contacts, what impacts part is not kept, nor asked for."""
+    return _pushed if crowded else _pushes
 
 
 @memoize
@@ -147,7 +155,7 @@ def make_rebound(
     layout = RowLayout(c, slots)
     pair, last, shifts = two_sided(slots), layout.turns - 1, shifts_of(slots)
     between_there, along_there = rate_at_impact(slots, tuple(g for _, g in layout.arms))
-    one_direction, live = layout.one_direction, pushed if crowded else _pushes
+    one_direction, live = layout.one_direction, pushed_of(crowded)
     spins, turns = spins_of(slots), layout.turns
 
     @func

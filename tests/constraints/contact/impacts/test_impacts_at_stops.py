@@ -57,6 +57,17 @@ def test_a_door_at_its_stop_is_a_wall(e: float, phase: float) -> None:
     assert qd[0, 5] == pytest.approx(0.0, abs=3e-3)
 
 
+def test_nothing_is_read_of_what_is_not_kept() -> None:
+    """Where nothing has two contacts, what impacts part is not kept; extrapolation read it, beyond the end."""
+    model = door(0.4)
+    unchecked = end_of(model).body_qd.numpy()
+    sim.set_check_bounds(True)
+    try:
+        assert (end_of(model).body_qd.numpy() == unchecked).all()
+    finally:
+        sim.set_check_bounds(False)
+
+
 def test_a_door_opens_where_its_limit_lets_it() -> None:
     """The ball comes from the other side: one impulse across the door, and one at its hinge."""
     model = door(0.6)
