@@ -66,6 +66,17 @@ def number(name: str, value: Any, *, positive: bool = False) -> float:
     return float(values(name, value, 1, positive=positive)[0])
 
 
+def thinner(thickness: float, surfaces: Iterable[np.ndarray]) -> None:
+    """Raises where a thickness [m] is more than any of these surfaces measures, by its points (n, 3): nothing would
+    be left of it that is not too close to the rest, so it is another unit that was meant."""
+    size = max(float(np.linalg.norm(np.ptp(points, axis=0))) for points in surfaces)
+    if thickness > size:
+        raise ModelError(
+            f"thickness = {thickness:g} m is more than the whole surface measures, {size:.3g} m",
+            "Check its unit: 0.004 is 4 mm",
+        )
+
+
 def rotation(name: str, value: Any) -> np.ndarray | None:
     """A rotation matrix (3, 3) from a quaternion (x, y, z, w) or a matrix; None stays None."""
     if value is None:

@@ -19,6 +19,7 @@ from sim.model.derived.derivation import Derivation, broadcast
 from sim.model.errors import ModelError
 from sim.model.groups import Group
 from sim.model.materials import Materials
+from sim.model.model import Model
 
 MARGIN = 0.25
 """In mean edges of the surfaces, where none is given."""
@@ -95,11 +96,14 @@ class SelfContactBuilder(JointBuilder):
             raise ModelError(
                 f"capacity = {capacity}: points of pairs have numbers of 32 bits", f"Take at most {MOST_PAIRS}"
             )
+        if thickness is not None:
+            thickness = checks.number("thickness", thickness, positive=True)
+            checks.thinner(thickness, [self.groups[label].positions for label in labels])
         self._labels.add(self._label("contact", "contact"))
         self._self_contact = SelfContactBlock(
             labels,
             _frictions(friction, labels),
-            None if thickness is None else checks.number("thickness", thickness, positive=True),
+            thickness,
             None if margin is None else checks.number("margin", margin, positive=True),
             int(every),
             None if capacity is None else int(capacity),
@@ -174,6 +178,22 @@ def derive_self_contact(
         friction,
     )
     return found, derivations
+
+
+def thick_surfaces(model: Model) -> list[tuple[str, float, float]]:
+    """Surfaces that keep further from themselves than any of their edges is long: label, that distance and the longest
+    edge [m]: neighbours in the mesh alone are closer at rest, so that no fold is as narrow as the mesh could show."""
+    contact, read = model.contact, model.device.numpy
+    if contact is None:
+        return []
+    edges, rest = read(contact.edges), read(contact.rest).astype(np.float64)
+    lengths, owner = np.linalg.norm(rest[edges[:, 1]] - rest[edges[:, 0]], axis=1), read(contact.owner)[edges[:, 0]]
+    out = []
+    for number, label in enumerate(contact.labels):
+        kept = 2.0 * float(read(contact.half_thickness)[model.groups[label].points].max())
+        if kept > (longest := float(lengths[owner == number].max())):
+            out.append((label, kept, longest))
+    return out
 
 
 def _spread(make: ArrayFactory, value: array, group: Group, out: array, factor: float) -> Derivation:
