@@ -132,6 +132,7 @@ def _unseen(problem: Problem, found: Result, known: Uncertainty | None) -> list[
 def _bounds(problem: Problem, found: Result, known: Uncertainty | None) -> list[str]:
     """Parameters that ended on a bound."""
     notes = []
+    given = {p.name: p.bounds for p in problem.sought}
     for name, transform in problem.space.transforms.items():
         side = transform.side(np.asarray(found.parameters[name]))
         for sign, word, end in ((-1, "lower", transform.lower), (1, "upper", transform.upper)):
@@ -140,7 +141,10 @@ def _bounds(problem: Problem, found: Result, known: Uncertainty | None) -> list[
                 continue
             what = f"`{name}`" if held.all() else _listed(problem, name, held)
             text = f"{what} ended on its {word} bound, {float(np.max(end)) if sign > 0 else float(np.min(end)):.5g}"
-            text += ": the best value may lie beyond; widen the bound, or ask what pulls it there"
+            if given[name][0 if sign < 0 else 1] is None:
+                text += ", beyond which it means nothing: ask what pulls it there"
+            else:
+                text += ": the best value may lie beyond; widen the bound, or ask what pulls it there"
             if known is not None and np.isnan(np.asarray(known.errors[name])[held]).any():
                 text += ". It has no standard error, and those of the others hold for this value of it"
             notes.append(text)

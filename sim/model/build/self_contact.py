@@ -18,7 +18,7 @@ from sim.model.derived.arrays import ArrayFactory
 from sim.model.derived.derivation import Derivation, broadcast
 from sim.model.errors import ModelError
 from sim.model.groups import Group
-from sim.model.materials import Materials
+from sim.model.materials import FINITE, Materials
 from sim.model.model import Model
 
 MARGIN = 0.25
@@ -81,17 +81,18 @@ class SelfContactBuilder(JointBuilder):
         if self._self_contact is not None:
             raise ModelError("add_self_contact is called twice", "Name all objects in one call")
         labels = [group if isinstance(group, str) else group.name for group in groups]
-        for label in labels:
+        for group, label in zip(groups, labels, strict=True):
             checks.known("add_self_contact", label, self.groups)
+            if not isinstance(group, str) and self.groups[label] is not group:
+                raise ModelError(f"{group!r} is not of this builder", "Pass what an add_* method returned")
             if not len(self.groups[label].triangles):
                 raise ModelError(f"{label!r} has no surface that could touch", "Name cloths and solids")
         if twice := [label for label, count in Counter(labels).items() if count > 1]:
             raise ModelError(f"add_self_contact names {twice[0]!r} twice", "Name each object once")
         if not labels:
             raise ModelError("add_self_contact names no objects", "Name at least one")
-        for name, count in (("every", every), ("capacity", 1 if capacity is None else capacity)):
-            if isinstance(count, bool) or int(count) != count or count < 1:
-                raise ModelError(f"{name} = {count!r}", "Give a whole number, at least 1")
+        every = checks.whole("every", every)
+        capacity = None if capacity is None else checks.whole("capacity", capacity)
         if capacity is not None and capacity > MOST_PAIRS:
             raise ModelError(
                 f"capacity = {capacity}: points of pairs have numbers of 32 bits", f"Take at most {MOST_PAIRS}"
@@ -105,8 +106,8 @@ class SelfContactBuilder(JointBuilder):
             _frictions(friction, labels),
             thickness,
             None if margin is None else checks.number("margin", margin, positive=True),
-            int(every),
-            None if capacity is None else int(capacity),
+            every,
+            capacity,
         )
 
 
@@ -155,11 +156,11 @@ def derive_self_contact(
     if block.thickness is None:
         half.assign(thickness)
     else:
-        value = materials.add("contact.thickness", np.full(worlds, block.thickness))
+        value = materials.add("contact.thickness", np.full(worlds, block.thickness), "(0, inf)")
         derivations += [_spread(make, value, group, half, 0.5) for group in chosen]
     friction = make.zeros(n, make.real)
     for path, (given, labels) in block.friction.items():
-        value = materials.add(path, np.full(worlds, given))
+        value = materials.add(path, np.full(worlds, given), FINITE)
         derivations += [_spread(make, value, group, friction, 1.0) for group in chosen if group.name in labels]
     largest = float(thickness[points].max()) * 2 if block.thickness is None else block.thickness
     found = SelfContact(

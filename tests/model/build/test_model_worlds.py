@@ -107,7 +107,7 @@ def test_one_launch_for_each_colour_of_all_worlds():
 
 def test_errors():
     b = builder()
-    for bad in (0, 2.5, True):
+    for bad in (0, 2.5, True, float("nan"), "3"):
         with pytest.raises(ModelError, match="worlds = .*whole number"):
             b.replicate(bad)
     b.replicate(2)
