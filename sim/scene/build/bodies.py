@@ -50,6 +50,11 @@ def _body(context: BuildContext, name: str, entry: dict[str, Any]) -> np.ndarray
     if body.get("mass") == 0.0 and weighs and not body["held"]:
         what, hint = "`mass: 0` holds a body, and its shapes weigh something", "leave it out, or write `held: true`"
         context.problem(f"objects.{name}.body.mass", what, hint)
+    if body["held"] or body.get("mass") == 0.0:
+        for key in ("velocity", "spin"):
+            if any(entry[key]):
+                what = f"`{key}` of a body that is held, and moves as its `motion` says"
+                context.problem(f"objects.{name}.{key}", what, "give it a `motion`, or leave out `held`")
     number = context.builder.add_body(
         (*entry["position"], *quaternion_about(rotation["axis"], rotation["angle"])),
         body.get("mass"),
