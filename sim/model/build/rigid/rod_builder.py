@@ -52,8 +52,8 @@ class RodBuilder(ShapeBuilder):
         m^2].  Axis 1 of a segment is along it, axis 2 of the first is along `normal`, and from there on without twist.
         The given shape is that at rest; twist_rate and curvature (about axes 2 and 3) [1/m] are added to it.  damping
         [s]: elastic forces are those of C + damping dC/dt.  closed: the last segment joins the first.
-        clamp_start, clamp_end: the body, or the world (-1), in which an end is clamped.  pos [m]: moves all of it; velocity
-        [m/s]: with which all of it begins.
+        clamp_start, clamp_end: the body, or the world (-1), in which an end is clamped.  pos [m]: moves all of
+        it; velocity [m/s]: with which all of it begins.
         cfg: what its surface is like (its `density` does not count); None: it has none, and nothing collides with it.
         With one each segment is a capsule, which does not touch the others, unless `touches` names the rod itself.
         Paths: `label.young`, `.poisson`, `.radius`, `.density`, `.damping`, `.twist_rate`, `.curvature_2`,
