@@ -209,6 +209,8 @@ class Model:
         ran = False
         for derivation in self._derivations:
             due = everything or derivation.due()
+            if due and not ran and graph is None and not self.device.is_cuda:  # whose launches a look would wait for
+                self.materials.refuse_meaningless()
             if due or (carried and derivation.carries):
                 # until all is done: what breaks off here is due again, on the same tape too
                 self._recorded = self._left = None

@@ -119,7 +119,9 @@ class Solver:
         """Raises SolverError where a field is not what its line of the schema allows."""
         for line in self.schema:
             given, kind = getattr(self, line.name), line.kind
-            if isinstance(kind, Int) and int(given) < kind.least:
+            if isinstance(kind, Int) and not hasattr(given, "__index__"):
+                raise SolverError(f"{line.name}={given!r}; expected a whole number, at least {kind.least}")
+            if isinstance(kind, Int) and given < kind.least:
                 raise SolverError(f"{line.name}={given}; expected at least {kind.least}")
             if isinstance(kind, Choice) and given not in kind.options:
                 near = did_you_mean(str(given), map(str, kind.options))

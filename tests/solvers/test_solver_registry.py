@@ -60,6 +60,7 @@ def test_a_new_solver_steps_and_is_registered_by_its_class(free_flight):
     ("settings", "words"),
     [
         ({"patience": 0}, "patience=0; expected at least 1"),
+        ({"patience": 1.5}, "patience=1.5; expected a whole number, at least 1"),
         ({"mood": "god"}, "mood='god' .did you mean 'good'..; expected 'good' or 'bad'"),
         ({"mood": 3}, "mood=3; expected 'good' or 'bad'"),
     ],

@@ -6,7 +6,8 @@ A particle in several closed pairs counts in each as one of a part of its mass (
     s_kj = |b_kj C_k| / S_j          S_j = sum_k |b_kj C_k|
 
 so that the step is a continuous function of where everything is: a pair that only just closes takes no share from the
-others, as it would if they were counted.  Equal pairs at one place do together what one of them would do alone.
+others, as it would if they were counted (but where edges end that cross, see docs/limits.md).  Equal pairs at one place
+do together what one of them would do alone.
 
 Pairs write what they move their points by, and each particle adds that up in the order of its pairs: the same bits for
 any number of threads, and whatever pairs are listed beside the closed ones.  Of a closed pair, with the normal n and

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sim.core.lang.types import float32
 from sim.identify.assess.misfit import Misfit
 from sim.identify.assess.uncertainty import Uncertainty, coordinate_names
 from sim.identify.problem import Problem
@@ -131,6 +132,7 @@ def _unseen(problem: Problem, found: Result, known: Uncertainty | None) -> list[
 def _bounds(problem: Problem, found: Result, known: Uncertainty | None) -> list[str]:
     """Parameters that ended on a bound."""
     notes = []
+    given = {p.name: p.bounds for p in problem.sought}
     for name, transform in problem.space.transforms.items():
         side = transform.side(np.asarray(found.parameters[name]))
         for sign, word, end in ((-1, "lower", transform.lower), (1, "upper", transform.upper)):
@@ -139,7 +141,10 @@ def _bounds(problem: Problem, found: Result, known: Uncertainty | None) -> list[
                 continue
             what = f"`{name}`" if held.all() else _listed(problem, name, held)
             text = f"{what} ended on its {word} bound, {float(np.max(end)) if sign > 0 else float(np.min(end)):.5g}"
-            text += ": the best value may lie beyond; widen the bound, or ask what pulls it there"
+            if given[name][0 if sign < 0 else 1] is None:
+                text += ", beyond which it means nothing: ask what pulls it there"
+            else:
+                text += ": the best value may lie beyond; widen the bound, or ask what pulls it there"
             if known is not None and np.isnan(np.asarray(known.errors[name])[held]).any():
                 text += ". It has no standard error, and those of the others hold for this value of it"
             notes.append(text)
@@ -181,15 +186,21 @@ def _unfinished(
         "gradient": "lower `optimize.stop.gradient`",
         "patience": "raise `optimize.stop.patience`",
         "loss": "lower `optimize.stop.loss`",
-    }.get(
-        why, "" if gauss_newton else "a smaller `scale` of the parameters, or `--dtype float64`, may bring it further"
-    )
+    }.get(why, "" if gauss_newton else _further(problem))
     ended = {
         "iterations": f"its {limit} iterations were used up",
         "line_search": "no step lowered the loss any further",
     }.get(why, f"`optimize.stop.{why}` was met")
     advice = ", or try ".join(text for text in (advice, gauss_newton) if text)
     return [f"the search ended {distance}, because {ended}: {advice if advice != gauss_newton else f'try {advice}'}"]
+
+
+def _further(problem: Problem) -> str:
+    """What may help where no step lowers the loss: in single precision its digits end, in double it has a kink."""
+    if problem.model.dtype is float32:
+        return "a smaller `scale` of the parameters, or `--dtype float64`, may bring it further"
+    kink = "or another start, where things touch and the loss has a kink there (`--starts 8`)"
+    return f"a smaller `scale` of the parameters may bring it further, {kink}"
 
 
 def _too_far(problem: Problem, found: Result, known: Uncertainty | None, misfit: Sequence[Misfit]) -> list[str]:

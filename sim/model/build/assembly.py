@@ -54,7 +54,7 @@ from sim.model.derived.merging import merged
 from sim.model.errors import ModelError
 from sim.model.fields import MODEL_FIELDS, allocate
 from sim.model.groups import NO_EDGES, NO_TETS, NO_TRIANGLES, Attachment, Group
-from sim.model.materials import Materials
+from sim.model.materials import FINITE, Materials
 from sim.model.model import Model
 from sim.model.visuals import Visual
 
@@ -277,13 +277,14 @@ def _masses(
     for block in (block for block in blocks if not block.carried):
         group, everyone = block.group, np.arange(block.group.count)
         rows = everyone + group.start
-        weight = materials.add(f"{group.name}.{block.weight_key}", block.weight)
+        heavy = "(0, inf)" if block.weight_key == "density" else FINITE
+        weight = materials.add(f"{group.name}.{block.weight_key}", block.weight, heavy)
         made.append(broadcast(make, weight, group.count, everyone, rows, masses[0], factor=block.factor))
         if block.drag is not None:
-            drag = materials.add(f"{group.name}.drag", np.full(group.worlds, block.drag))
+            drag = materials.add(f"{group.name}.drag", np.full(group.worlds, block.drag), FINITE)
             made.append(broadcast(make, drag, group.count, everyone, rows, arrays["particle_drag"]))
     for load, before, after in zip(loads, masses, masses[1:], strict=False):
-        value = materials.add(f"{load.label}.mass", load.mass)
+        value = materials.add(f"{load.label}.mass", load.mass, FINITE)
         part, source, loaded = np.zeros(n), np.zeros(n, np.int32), len(load.points)
         part[load.points] = len(load.mass) / loaded
         source[load.points] = source_of(np.arange(loaded), len(load.mass), loaded)

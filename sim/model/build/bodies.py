@@ -58,7 +58,7 @@ class BodyBlock:
     def poses(self) -> np.ndarray:
         """Where their origins begin (n, 7)."""
         out = self.base.copy()
-        out[:, :3] += self.position
+        out[:, :3] += np.repeat(self.position, len(out) // len(self.position), axis=0)  # of all, or of each world
         return out
 
     @property

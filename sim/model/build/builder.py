@@ -257,11 +257,10 @@ class ModelBuilder(ObjectBuilder):
         world w: `model.groups[label].of_world(w)`.  A launch works on a colour of all worlds.
         """
         self._open("replicate")
-        if isinstance(worlds, bool) or int(worlds) != worlds or worlds < 1:
-            raise ModelError(f"worlds = {worlds!r}", "Give a whole number, at least 1")
+        count = checks.whole("worlds", worlds)
         if self._worlds != 1:
             raise ModelError("replicate is called twice", "Call it once, with the number of all worlds")
-        self._worlds = int(worlds)
+        self._worlds = count
         return self
 
     @entry_point

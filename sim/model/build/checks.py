@@ -49,7 +49,7 @@ def values(name: str, value: Any, count: int, *, positive: bool = False) -> np.n
     return out
 
 
-def interval(name: str, found: np.ndarray, bounds: str) -> None:
+def interval(name: str, found: np.ndarray, bounds: str, hint: str = "Check its unit") -> None:
     """Raises unless all numbers lie in an interval written as "(0, 0.5]"; "" is no limit."""
     if not bounds:
         return
@@ -58,12 +58,31 @@ def interval(name: str, found: np.ndarray, bounds: str) -> None:
         found < high if bounds[-1] == ")" else found <= high
     )
     if not inside.all():
-        raise ModelError(f"{name} = {found[~inside].flat[0]:g} is outside of {bounds}", "Check its unit")
+        raise ModelError(f"{name} = {found[~inside].flat[0]:g} is outside of {bounds}", hint)
 
 
 def number(name: str, value: Any, *, positive: bool = False) -> float:
     """One number that is zero or more, or positive."""
     return float(values(name, value, 1, positive=positive)[0])
+
+
+def whole(name: str, value: Any) -> int:
+    """A whole number of at least 1."""
+    is_whole = hasattr(value, "__index__") or (isinstance(value, float) and value.is_integer())
+    if isinstance(value, bool) or not is_whole or value < 1:
+        raise ModelError(f"{name} = {value!r}", "Give a whole number, at least 1")
+    return int(value)
+
+
+def thinner(thickness: float, surfaces: Iterable[np.ndarray]) -> None:
+    """Raises where a thickness [m] is more than any of these surfaces measures, by its points (n, 3): nothing would
+    be left of it that is not too close to the rest, so it is another unit that was meant."""
+    size = max(float(np.linalg.norm(np.ptp(points, axis=0))) for points in surfaces)
+    if thickness > size:
+        raise ModelError(
+            f"thickness = {thickness:g} m is more than the whole surface measures, {size:.3g} m",
+            "Check its unit: 0.004 is 4 mm",
+        )
 
 
 def rotation(name: str, value: Any) -> np.ndarray | None:

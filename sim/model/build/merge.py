@@ -23,7 +23,7 @@ from sim.model.derived.derivation import Column, Derivation, broadcast
 from sim.model.derived.law import law_derivations
 from sim.model.derived.shape_kernels import shape_derivations
 from sim.model.errors import ModelError
-from sim.model.materials import Materials
+from sim.model.materials import FINITE, Materials
 
 OF_MATERIAL = ("mu", "restitution")
 SHAPES = ("half", "spine", "round")
@@ -162,7 +162,10 @@ def _bind(
     law = made.constraint.law
     if law is not None and block.size is not None:
         paths = {name: f"{block.prefix}.{name}" for name in law.values}  # one value for all parts of an element
-        values = {n: materials[p] if p in materials else materials.add(p, block.values[n]) for n, p in paths.items()}
+        values = {
+            n: materials[p] if p in materials else materials.add(p, block.values[n], law.values[n].bounds)
+            for n, p in paths.items()
+        }
         outputs = {"compliance": made.compliance, **{name: made.parameters[name] for name in law.derived}}
         if len(chosen):
             made.derivations += law_derivations(
@@ -173,8 +176,9 @@ def _bind(
             continue
         path = block.path(key)
         # What is to be measured is 0 until then.
-        value = materials[path] if path in materials else materials.add(path, np.nan_to_num(host))
         soft = key.endswith("compliance")
+        allowed = FINITE if soft or key == "damping" or key in made.surface else ""
+        value = materials[path] if path in materials else materials.add(path, np.nan_to_num(host), allowed)
         out = made.compliance if soft else {"damping": made.damping, **made.surface, **made.parameters}[key]
         assert out is not None
         factor = block.factor[chosen] if soft else None

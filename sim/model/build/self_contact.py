@@ -18,7 +18,8 @@ from sim.model.derived.arrays import ArrayFactory
 from sim.model.derived.derivation import Derivation, broadcast
 from sim.model.errors import ModelError
 from sim.model.groups import Group
-from sim.model.materials import Materials
+from sim.model.materials import FINITE, Materials
+from sim.model.model import Model
 
 MARGIN = 0.25
 """In mean edges of the surfaces, where none is given."""
@@ -80,29 +81,33 @@ class SelfContactBuilder(JointBuilder):
         if self._self_contact is not None:
             raise ModelError("add_self_contact is called twice", "Name all objects in one call")
         labels = [group if isinstance(group, str) else group.name for group in groups]
-        for label in labels:
+        for group, label in zip(groups, labels, strict=True):
             checks.known("add_self_contact", label, self.groups)
+            if not isinstance(group, str) and self.groups[label] is not group:
+                raise ModelError(f"{group!r} is not of this builder", "Pass what an add_* method returned")
             if not len(self.groups[label].triangles):
                 raise ModelError(f"{label!r} has no surface that could touch", "Name cloths and solids")
         if twice := [label for label, count in Counter(labels).items() if count > 1]:
             raise ModelError(f"add_self_contact names {twice[0]!r} twice", "Name each object once")
         if not labels:
             raise ModelError("add_self_contact names no objects", "Name at least one")
-        for name, count in (("every", every), ("capacity", 1 if capacity is None else capacity)):
-            if isinstance(count, bool) or int(count) != count or count < 1:
-                raise ModelError(f"{name} = {count!r}", "Give a whole number, at least 1")
+        every = checks.whole("every", every)
+        capacity = None if capacity is None else checks.whole("capacity", capacity)
         if capacity is not None and capacity > MOST_PAIRS:
             raise ModelError(
                 f"capacity = {capacity}: points of pairs have numbers of 32 bits", f"Take at most {MOST_PAIRS}"
             )
+        if thickness is not None:
+            thickness = checks.number("thickness", thickness, positive=True)
+            checks.thinner(thickness, [self.groups[label].positions for label in labels])
         self._labels.add(self._label("contact", "contact"))
         self._self_contact = SelfContactBlock(
             labels,
             _frictions(friction, labels),
-            None if thickness is None else checks.number("thickness", thickness, positive=True),
+            thickness,
             None if margin is None else checks.number("margin", margin, positive=True),
-            int(every),
-            None if capacity is None else int(capacity),
+            every,
+            capacity,
         )
 
 
@@ -151,11 +156,11 @@ def derive_self_contact(
     if block.thickness is None:
         half.assign(thickness)
     else:
-        value = materials.add("contact.thickness", np.full(worlds, block.thickness))
+        value = materials.add("contact.thickness", np.full(worlds, block.thickness), "(0, inf)")
         derivations += [_spread(make, value, group, half, 0.5) for group in chosen]
     friction = make.zeros(n, make.real)
     for path, (given, labels) in block.friction.items():
-        value = materials.add(path, np.full(worlds, given))
+        value = materials.add(path, np.full(worlds, given), FINITE)
         derivations += [_spread(make, value, group, friction, 1.0) for group in chosen if group.name in labels]
     largest = float(thickness[points].max()) * 2 if block.thickness is None else block.thickness
     found = SelfContact(
@@ -174,6 +179,22 @@ def derive_self_contact(
         friction,
     )
     return found, derivations
+
+
+def thick_surfaces(model: Model) -> list[tuple[str, float, float]]:
+    """Surfaces that keep further from themselves than any of their edges is long: label, that distance and the longest
+    edge [m]: neighbours in the mesh alone are closer at rest, so that no fold is as narrow as the mesh could show."""
+    contact, read = model.contact, model.device.numpy
+    if contact is None:
+        return []
+    edges, rest = read(contact.edges), read(contact.rest).astype(np.float64)
+    lengths, owner = np.linalg.norm(rest[edges[:, 1]] - rest[edges[:, 0]], axis=1), read(contact.owner)[edges[:, 0]]
+    out = []
+    for number, label in enumerate(contact.labels):
+        kept = 2.0 * float(read(contact.half_thickness)[model.groups[label].points].max())
+        if kept > (longest := float(lengths[owner == number].max())):
+            out.append((label, kept, longest))
+    return out
 
 
 def _spread(make: ArrayFactory, value: array, group: Group, out: array, factor: float) -> Derivation:

@@ -213,11 +213,12 @@ class PairLists:
                 f"Set capacity to {2 * needed} (or a smaller margin, {of.margin:g} m now)",
             )
         if not moved <= 0.0:
+            often = f", or detect more often (every {of.every} steps now)" if of.every > 1 else ""
+            wider = max(of.margin + 2.5 * moved, 1.1 * of.margin)  # two digits of which are more than the margin
             raise ContactError(
                 f"contact: points have moved {moved:.3g} m further between two detections than their margin allows"
                 f"{when}, so that pairs may have been missed",
-                f"Set margin to {of.margin + 2.5 * moved:.2g} m or more ({of.margin:g} m now), or detect more often"
-                f" (every {of.every} steps now)",
+                f"Set margin to {wider:.2g} m or more ({of.margin:g} m now){often}",
             )
 
     @property

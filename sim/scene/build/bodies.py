@@ -50,6 +50,11 @@ def _body(context: BuildContext, name: str, entry: dict[str, Any]) -> np.ndarray
     if body.get("mass") == 0.0 and weighs and not body["held"]:
         what, hint = "`mass: 0` holds a body, and its shapes weigh something", "leave it out, or write `held: true`"
         context.problem(f"objects.{name}.body.mass", what, hint)
+    if body["held"] or body.get("mass") == 0.0:
+        for key in ("velocity", "spin"):
+            if any(entry[key]):
+                what = f"`{key}` of a body that is held, and moves as its `motion` says"
+                context.problem(f"objects.{name}.{key}", what, "give it a `motion`, or leave out `held`")
     number = context.builder.add_body(
         (*entry["position"], *quaternion_about(rotation["axis"], rotation["angle"])),
         body.get("mass"),
@@ -69,9 +74,11 @@ def _body(context: BuildContext, name: str, entry: dict[str, Any]) -> np.ndarray
 
 def _rod(context: BuildContext, name: str, entry: dict[str, Any]) -> np.ndarray:
     rod = entry["rod"]
-    if any(entry["turn"]) or any(steps[:3] == ("objects", name, "turn") for steps in context.varied):
-        context.refuse(f"objects.{name}.turn", "`turn` of a rod, whose segments would each turn by themselves",
-                       "turn its `points`, or what its end is clamped in")  # fmt: skip
+    for key in ("turn", "spin"):
+        if any(entry[key]) or any(steps[:3] == ("objects", name, key) for steps in context.varied):
+            hint = "turn its `points`, or what its end is clamped in" if key == "turn" else "give it a `velocity`"
+            what = f"`{key}` of a rod, whose segments would each turn by themselves"
+            context.refuse(f"objects.{name}.{key}", what, hint)
     line = np.array(rod["points"]) @ _turn(entry).T
     ends = {}
     for end, of in rod["clamp"].items():
@@ -97,6 +104,7 @@ def _rod(context: BuildContext, name: str, entry: dict[str, Any]) -> np.ndarray:
         twist_rate=rod["twist_rate"],
         curvature=(rod["curvature_2"], rod["curvature_3"]),
         pos=entry["position"],
+        velocity=entry["velocity"],
         cfg=_surface(context, rod.get("surface")),
         label=name,
         **ends,

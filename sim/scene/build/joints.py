@@ -82,6 +82,7 @@ def _add(context: BuildContext, name: str, entry: dict[str, Any], parent: int, c
         least, most = (length, length) if length else (given.get("least", -1.0), given.get("most", -1.0))
         builder.add_joint_distance(parent, child, at_parent, at_child, min_distance=least, max_distance=most, **common)
     else:
+        _warn_of_idle(context, name, entry.get("drive", {}))
         add = builder.add_joint_revolute if kind == "revolute" else builder.add_joint_prismatic
         along = {**common, **_along(entry), "friction": _given(context, name, "friction")}
         add(parent, child, at_parent, at_child, entry[kind]["axis"], **along)
@@ -98,6 +99,15 @@ def _along(entry: dict[str, Any]) -> dict[str, Any]:
     if start is not None:
         out |= {"start_pos": start["position"], "start_vel": start["speed"]}
     return {**out, "limit_lower": low, "limit_upper": high}
+
+
+def _warn_of_idle(context: BuildContext, name: str, drive: dict[str, Any]) -> None:
+    """Names targets of a drive that nothing pulls to, nor may later."""
+    for strength, targets in (("stiffness", ("target", "keys")), ("damping", ("speed",))):
+        idle = [key for key in targets if drive.get(key)]
+        if idle and not drive[strength] and ("joints", name, "drive", strength) not in context.varied:
+            named = " and ".join(f"`{key}`" for key in idle)
+            context.warnings.append(f"joints.{name}.drive: {named} without effect: it has no `{strength}`")
 
 
 def _given(context: BuildContext, name: str, key: str) -> float | None:

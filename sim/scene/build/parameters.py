@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from sim.identify.parameters.parameters import Binding, Parameter
-from sim.identify.parameters.transforms import make_transform
+from sim.identify.parameters.transforms import LogCholeskyTransform, LogTransform, make_transform
 from sim.model import Model, UnknownPathError
 from sim.scene.build.context import BuildContext
 from sim.scene.schema.paths import SceneValue
+from sim.scene.validate.parameters import ParameterTarget
 
 Entry = Mapping[str, Any]  # one of `parameters`
 Values = Mapping[str, SceneValue]  # what its paths lead to
@@ -76,12 +77,13 @@ def _checked(
         start = np.stack([_own_start(context, experiment, entry, values, start) for experiment in experiments])
     bounds = tuple(entry.get("bounds", (None, None)))
     try:
-        transform = make_transform(entry["transform"], start, bounds, entry.get("scale"))
-        transform.check(start, name)
+        asked = make_transform(entry["transform"], start, bounds, entry.get("scale"))
+        asked.check(start, name)
     except ValueError as error:
         context.problem(f"parameters.{entry_name}", str(error))
         return None
-    inside = transform.off_the_bounds(start)
+    transform = make_transform(asked.name, start, _within(bounds, entry, values, start), asked.scale)
+    inside = asked.off_the_bounds(start)  # what may not be else, as a friction of 0, can begin there
     if (inside != start).any():
         side = "lower" if (inside > start).any() else "upper"
         moved = inside[inside != start]
@@ -100,6 +102,18 @@ def _checked(
         entry["per"],
         start_place,
     )
+
+
+def _within(bounds: tuple[Any, Any], entry: Entry, values: Values, start: np.ndarray) -> tuple[Any, Any]:
+    """Bounds with their open ends where numbers end that a scene may hold: no search shall find a stiffness below 0."""
+    if entry["transform"] == LogCholeskyTransform.name:
+        return bounds
+    ranges = [ParameterTarget((), value, entry["of"][path]).allowed(start) for path, value in values.items()]
+    lows, highs = ([end for end in ends if end is not None] for ends in zip(*ranges, strict=True))
+    low, high = max(lows, default=None), min(highs, default=None)
+    if entry["transform"] == LogTransform.name and low is not None and low <= 0:
+        low = None  # a logarithm does not come that far
+    return (low if bounds[0] is None else bounds[0], high if bounds[1] is None else bounds[1])
 
 
 def _is_in_model(context: BuildContext, model: Model, name: str, value: SceneValue) -> bool:

@@ -17,6 +17,7 @@ from sim.identify.parameters.parameters import Parameter
 from sim.identify.problem import Description, NotRefined, Problem
 from sim.identify.search.method import Method
 from sim.model import Model, ModelBuilder
+from sim.model.build.self_contact import thick_surfaces
 from sim.model.build.shapes.narrow import narrow_shapes
 from sim.scene.build.context import WHOLE, BuildContext
 from sim.scene.build.experiments import make_experiments, make_markers, make_measures
@@ -119,6 +120,12 @@ def _problem(context: BuildContext, device: DeviceLike, dtype: Any) -> Problem:
         f"{shape}, {1e3 * width:.3g} mm wide, fits between points of {name}, which alone it meets, up to"
         f" {1e3 * side:.3g} mm from each other: it may pass through; take finer triangles"
         for shape, name, width, side in narrow_shapes(model)
+    ]
+    context.warnings += [
+        f"contact: {name} keeps {1e3 * kept:.3g} mm from itself, and none of its edges is longer than"
+        f" {1e3 * longest:.3g} mm: it cannot fold as its triangles could; check the unit of its thickness, or take"
+        " coarser triangles"
+        for name, kept, longest in thick_surfaces(model)
     ]
     return Problem(
         model,

@@ -118,6 +118,11 @@ def add_attachments(context: BuildContext) -> dict[str, np.ndarray]:
     """Every attachment of the scene; the particles of each by its name."""
     attached = {}
     for name, entry in context.entries("attachments"):
+        if entry["on"] in context.bodies:
+            what = f"`{entry['on']}` is rigid, and has no points that could be held"
+            hint = "hold a body by `held: true` and a `motion`, or by a joint; clamp the end of a rod"
+            context.problem(f"attachments.{name}.on", what, hint)
+            continue
         points = context.choose(f"attachments.{name}", entry)
         with context.at(f"attachments.{name}"):
             if points is None:

@@ -81,6 +81,9 @@ def _objects(data: dict[str, Any], materials: Mapping[str, MaterialSpec], readin
     if data.get("objects") == {} and "objects" not in reading.broken and not reading.names.get("objects"):
         reading.problem(("objects",), "no object", "give one: a cloth, a solid, a chain, a body, a rod", key=True)
     for steps, entry in parts(data, "objects"):
+        if steps[-1] == "world" and ("body" in entry or "rod" in entry):
+            what = "`world` is what joints and clamps hold to, not one of the bodies"
+            reading.problem(steps, what, "choose another name", key=True)
         for kind in OBJECT_KINDS:
             body = entry.get(kind, {})
             place = (*steps, kind)

@@ -22,6 +22,9 @@ from sim.schema.units import parse_unit
 _MAY_VARY = ("parameters are material values, densities, masses, positions, velocities, spins, gravity, motion "
              "vectors, centres and radii")  # fmt: skip
 
+BESIDE_END = 1e-6
+"""Of the way from an end that a value may not have to where it starts: as near as a search may come to it."""
+
 
 @dataclass(frozen=True)
 class ParameterTarget:
@@ -52,6 +55,23 @@ class ParameterTarget:
     def count(self) -> int:
         """How many numbers one value has: 3 of a vector."""
         return self.kind.count if isinstance(self.kind, Tuple) else 1
+
+    def allowed(self, start: np.ndarray) -> tuple[float | None, float | None]:
+        """Between which values of the parameter the number is one that a scene may hold; None is open.
+
+        An end that is not allowed itself is left out by a part of how far a `start` (all numbers of it) is from it.
+        """
+        if not self.kind.bounds:
+            return None, None
+        text, inner = self.kind.bounds, [float(start.min()), float(start.max())]
+        ends = [float(end) / self.factor for end in text[1:-1].split(",")]
+        out = [text[0] == "(", text[-1] == ")"]
+        if self.factor < 0:
+            ends, out = ends[::-1], out[::-1]
+        kept = [end + BESIDE_END * (near - end) if left_out and np.isfinite(end) else end
+                for end, near, left_out in zip(ends, inner, out, strict=True)]  # fmt: skip
+        low, high = (end if np.isfinite(end) else None for end in kept)
+        return low, high
 
     def starts(self) -> list[float]:
         """The numbers that the scene gives, as values of the parameter; none where a file gives them."""

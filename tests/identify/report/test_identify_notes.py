@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -117,6 +118,18 @@ def test_iterations_that_ran_out(tmp_path):
         == 1
     )
     assert not named(notes(problem, problem.optimize(20)), "the search ended")
+
+
+@pytest.mark.parametrize(("dtype", "advice"), [(sim.float32, "--dtype float64"), (sim.float64, "--starts 8")])
+def test_a_search_that_is_stuck(tmp_path, dtype, advice):
+    """Double precision is no advice for a search in double precision."""
+    write_target(tmp_path, SHEET, overrides={"objects.sheet.cloth.material.distance.compliance": 0.02})
+    text = re.sub(r"lbfgs: \{[^}]*\}", "gauss_newton: {}", SHEET.replace("10 mm", "0.1 mm"))
+    problem = sim.load_scene(write_scene(tmp_path, text)).build(dtype=dtype)
+    found = problem.optimize(1)
+    stuck = replace(found, search=replace(found.search, stopped_because="line_search"))
+    (told,) = named(notes(problem, stuck), "no step lowered the loss any further")
+    assert [text for text in ("--dtype float64", "--starts 8") if text in told] == [advice]
 
 
 def test_iterations_of_an_objective_that_ran_out(tmp_path):

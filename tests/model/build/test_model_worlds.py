@@ -74,6 +74,27 @@ def test_worlds_are_models_of_their_own(order, monkeypatch):
     assert all(np.abs(gradients[p]).max() > 0 for p in VALUES if p != "sheet.distance.damping")
 
 
+def test_a_rod_over_a_cloth_in_worlds():
+    """A rod has several bodies for each world, whose places are asked for where it may begin through a surface."""
+
+    def made() -> sim.ModelBuilder:
+        b = sim.ModelBuilder()
+        sheet = {"material": {"distance": {"compliance": 1e-3}}, "thickness": 0.003}
+        b.add_cloth_grid((0, 0, 0), dim_x=2, dim_y=1, cell_x=0.1, cell_y=0.1, density=0.2, label="sheet", **sheet)
+        line = np.array([[0.03, 0.04, 0.02], [0.09, 0.05, 0.02], [0.15, 0.06, 0.02]])
+        b.add_rod(line, radius=0.005, density=1000, young=1e6, poisson=0.3, cfg=b.default_shape_cfg, label="rod")
+        return b
+
+    one = made().finalize(dtype=sim.float64)
+    many = made().replicate(WORLDS).finalize(dtype=sim.float64)
+    assert "contact_capsule_edge@aapp" in many.constraint_sets
+    ends = [sim.rollout(sim.SolverXPBD(model), model.state(), STEPS, DT).final for model in (one, many)]
+    (q, b), (qs, bs) = ((end.particle_q.numpy(), end.body_q.numpy()) for end in ends)
+    for world in range(WORLDS):
+        np.testing.assert_array_equal(qs[points_of(many, world)], q)
+        np.testing.assert_array_equal(bs[2 * world : 2 * world + 2], b)
+
+
 def test_one_launch_for_each_colour_of_all_worlds():
     one, many = builder().finalize(), builder().replicate(5).finalize()
     for name, alone in one.constraint_sets.items():
@@ -86,7 +107,7 @@ def test_one_launch_for_each_colour_of_all_worlds():
 
 def test_errors():
     b = builder()
-    for bad in (0, 2.5, True):
+    for bad in (0, 2.5, True, float("nan"), "3"):
         with pytest.raises(ModelError, match="worlds = .*whole number"):
             b.replicate(bad)
     b.replicate(2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from tools.geometry.distances import edge_edge_distance, point_triangle_distance
@@ -56,6 +58,18 @@ def test_particles_without_a_surface_are_left_out() -> None:
     x = model.particle_q.numpy()
     points, edges = pairs_of(listed(model, x, 0 * x, 0.0))
     assert len(points) and len(edges) and min(points.min(), edges.min()) >= 7
+
+
+def test_what_is_asked_for_is_more_than_there_is() -> None:
+    """A margin of 10 mm that is missed by a thousandth was told to be 0.01 m or more."""
+    model, x, _ = crumpled(0)
+    lists = listed(model, x, 0 * x, 0.0)
+    for missed in (1e-9, 1e-5, 1e-3, 1.0):
+        lists.moved.fill_(missed)
+        with pytest.raises(ContactError) as error:
+            lists.refuse_incomplete()
+        found = re.search(r"Set margin to (\S+) m or more \((\S+) m now\)", str(error.value))
+        assert found is not None and float(found[1]) >= max(1.04 * float(found[2]), missed)
 
 
 def pairs_of(lists: PairLists) -> list[np.ndarray]:

@@ -88,6 +88,11 @@ INERTIA, FIRST = "inertia: [0.01, 0.1, 0.1]", "revolute: {axis: [0, 0, 1]}, chil
         (ELBOW, "at: [1, 0, 0], limits: [-4, 4]}", "joints.elbow", "a turn apart or more"),
         (FIRST, "ball: {}, friction: 1, child", "joints.shoulder", "`friction` of a joint without an axis"),
         (FIRST, "distance: {least: 2, most: 1}, child", "joints.shoulder", "leave nothing to hold"),
+        ("joints:", "attachments: {hand: {on: upper, where: {all: true}}}\njoints:", "attachments.hand.on",
+         "is rigid, and has no points that could be held"),
+        ("{mass: 1 kg, inertia: [0.01, 0.1, 0.1]}", "{held: true}, velocity: [1, 0, 0]", "objects.upper.velocity",
+         "a body that is held, and moves as its `motion` says"),
+        ("{mass: 1 kg, inertia: [0.01, 0.1, 0.1]}", "{mass: 0}, spin: [1, 0, 0]", "objects.upper.spin", "is held"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_with_its_place(tmp_path, old, new, place, said):
@@ -105,6 +110,20 @@ def test_joints_that_do_not_hold_at_the_start_are_told_of(tmp_path):
         len(notes) == 1 and "apart by up to 0.3 m" in notes[0] and "most at 'elbow', where the bodies begin" in notes[0]
     )
     assert not arm(tmp_path).description.notes
+
+
+@pytest.mark.parametrize(
+    ("drive", "said"),
+    [
+        ("{target: 1}", "`target` without effect: it has no `stiffness`"),
+        ("{speed: 1, stiffness: 1}", "`speed` without effect: it has no `damping`"),
+        ("{damping: 1, keys: {times: [0, 1], values: [0, 1]}}", "`keys` without effect: it has no `stiffness`"),
+        ("{stiffness: 1, target: 1}", ""),
+    ],
+)
+def test_targets_that_nothing_pulls_to_are_told_of(tmp_path, drive, said):
+    notes = arm(tmp_path, (ELBOW, f"at: [1, 0, 0], drive: {drive}}}")).description.notes
+    assert [note for note in notes if "without effect" in note] == ([f"joints.elbow.drive: {said}"] if said else [])
 
 
 def test_a_damping_of_rigid_rows_is_no_parameter(tmp_path):

@@ -48,3 +48,29 @@ def test_a_solver_says_at_once_all_that_it_has_not(tmp_path: Path, solver: str) 
     (said,) = problems(tmp_path, f"{text}solver: {{{solver}}}\n").values()
     assert "steps no rigid bodies, and the model has 1" in said and re.search(r"contacts of .*floor.* have", said)
     assert "`order: colored` and `integrator: euler`" in said
+
+
+def test_a_body_is_not_called_as_the_world_is(tmp_path: Path) -> None:
+    """`parent: world` would name it, and mean what does not move."""
+    (found,) = problems(tmp_path, SCENE.replace("crate: {body", "world: {body")).items()
+    assert found[0] == "objects.world" and "what joints and clamps hold to" in found[1]
+
+
+@pytest.mark.parametrize(
+    ("contact", "thickness", "place"),
+    [("{self: [cloth], thickness: 4}", "4 mm", "contact"), ("{self: [cloth]}", "0.6", "objects.cloth.cloth")],
+)
+def test_a_surface_is_thinner_than_it_is_large(tmp_path: Path, contact: str, thickness: str, place: str) -> None:
+    """4 m for 4 mm: nothing else of the cloth is as far away, so nothing said so."""
+    text = SCENE.replace("position: [-0.2, 0.05, 0]", "position: [2, 1, 0]").replace("4 mm", thickness)
+    found = problems(tmp_path, f"{text}contact: {contact}\n")
+    assert "m is more than the whole surface measures, 0.566 m" in found[place]
+
+
+@pytest.mark.parametrize(("thickness", "said"), [("0.15", True), ("0.14", False)])
+def test_a_surface_thicker_than_its_edges_is_a_note(tmp_path: Path, thickness: str, said: bool) -> None:
+    """Of 141 mm, the diagonals of its cells."""
+    text = SCENE.replace("position: [-0.2, 0.05, 0]", "position: [2, 1, 0]")
+    (tmp_path / "thick.yaml").write_text(f"{text}contact: {{self: [cloth], thickness: {thickness}}}\n")
+    notes = sim.load_scene(tmp_path / "thick.yaml").build().description.notes
+    assert any("keeps 150 mm from itself, and none of its edges is longer than 141 mm" in n for n in notes) == said

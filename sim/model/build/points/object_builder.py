@@ -306,6 +306,8 @@ class ObjectBuilder(SelfContactBuilder):
         """Adds an object behind those there are.  Where it raises, nothing has changed."""
         position, velocity = checks.vec3("pos", options.pos), _velocity(options.vel, len(new.base))
         thickness = checks.number("thickness", options.thickness)
+        if len(new.triangles):
+            checks.thinner(thickness, [new.base])
         self._close_loose()
         name, start = self._label(options.label, new.thing.kind), self._count
         spin = checks.vec3("spin", options.spin)[None]

@@ -15,7 +15,7 @@ from sim.model.derived.arrays import ArrayFactory, per_element
 from sim.model.derived.body_kernels import body_derivations
 from sim.model.derived.derivation import Column, Derivation, Picked, broadcast
 from sim.model.groups import BodyGroup
-from sim.model.materials import Materials
+from sim.model.materials import FINITE, Materials
 
 
 class Inertia(Protocol):
@@ -55,7 +55,10 @@ class GivenInertia:
     ) -> list[Derivation]:
         """See `Inertia`."""
         count, everyone, rows = group.count, np.arange(group.count), group.bodies
-        mass, com, inertia = (materials.add(f"{group.name}.{key}", value) for key, value in vars(self).items())
+        mass, com, inertia = (
+            materials.add(f"{group.name}.{key}", value, FINITE if key == "mass" else "")
+            for key, value in vars(self).items()
+        )
         kernel = body_derivations(make.real).inertia[self.inertia.shape[1]]
         inputs = [Picked.of(inertia, everyone, count), Column(rows, int)]
         return [
@@ -110,7 +113,7 @@ class RoundSegments:
         """See `Inertia`."""
         paths = {key: f"{group.name}.{key}" for key in ("density", "radius")}
         density, radius = (
-            materials[path] if path in materials else materials.add(path, getattr(self, key))
+            materials[path] if path in materials else materials.add(path, getattr(self, key), "(0, inf)")
             for key, path in paths.items()
         )
         count, everyone = group.count, np.arange(group.count)

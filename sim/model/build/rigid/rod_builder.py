@@ -41,6 +41,7 @@ class RodBuilder(ShapeBuilder):
         twist_rate: float = 0.0,
         curvature: Sequence[float] = (0.0, 0.0),
         pos: Sequence[float] = ORIGIN,
+        velocity: Sequence[float] = ORIGIN,
         cfg: ShapeConfig | None = None,
         label: str | None = None,
     ) -> BodyGroup:
@@ -51,7 +52,8 @@ class RodBuilder(ShapeBuilder):
         m^2].  Axis 1 of a segment is along it, axis 2 of the first is along `normal`, and from there on without twist.
         The given shape is that at rest; twist_rate and curvature (about axes 2 and 3) [1/m] are added to it.  damping
         [s]: elastic forces are those of C + damping dC/dt.  closed: the last segment joins the first.
-        clamp_start, clamp_end: the body, or the world (-1), in which an end is clamped.  pos [m]: moves all of it.
+        clamp_start, clamp_end: the body, or the world (-1), in which an end is clamped.  pos [m]: moves all of
+        it; velocity [m/s]: with which all of it begins.
         cfg: what its surface is like (its `density` does not count); None: it has none, and nothing collides with it.
         With one each segment is a capsule, which does not touch the others, unless `touches` names the rod itself.
         Paths: `label.young`, `.poisson`, `.radius`, `.density`, `.damping`, `.twist_rate`, `.curvature_2`,
@@ -81,12 +83,12 @@ class RodBuilder(ShapeBuilder):
         across = None if normal is None else checks.vec3("normal", normal)
         segments = Segments.along(self.body_count, points, across, closed)
         joints = rod_joints(label, law, segments, given, self._rod_end(clamp_start), self._rod_end(clamp_end))
-        none = np.zeros((1, 3))
+        moving = checks.vec3("velocity", velocity)[None]
         group = BodyGroup(label, segments.start, len(lengths), lengths=lengths)
         self._labels.add(label)
         self.bodies[label] = group
         base = np.concatenate([segments.base[:, :3] - position, segments.base[:, 3:]], axis=1)
-        self._bodies.append(BodyBlock(group, base, inertia, none, none.copy(), position[None]))
+        self._bodies.append(BodyBlock(group, base, inertia, moving, np.zeros((1, 3)), position[None]))
         self._constraints += joints
         if cfg is not None:
             self._add_surface(label, segments, thickness, cfg)

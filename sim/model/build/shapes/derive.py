@@ -17,8 +17,13 @@ from sim.model.derived.derivation import Column, Derivation, Picked, broadcast
 from sim.model.derived.shape_kernels import CAPPED, ROUND, SCALED, shape_derivations
 from sim.model.fields import SHAPE_TYPES
 from sim.model.groups import CollisionShape
-from sim.model.materials import Materials
+from sim.model.materials import FINITE, Materials
 
+ALLOWED = {
+    **dict.fromkeys(("mu", "restitution", "half_height"), FINITE),
+    **dict.fromkeys(("radius", "half", "density", "mass"), "(0, inf)"),
+}
+"""Intervals of material values of shapes: see `Materials`."""
 FAMILIES = {"box": SCALED, "mesh": SCALED, "cylinder": ROUND, "capsule": CAPPED, "sphere": CAPPED}
 
 
@@ -159,4 +164,4 @@ def listed_shapes(
 
 def _value(block: ShapeBlock, key: str, materials: Materials) -> array:
     path = block.path(key)
-    return materials[path] if path in materials else materials.add(path, block.values[key])
+    return materials[path] if path in materials else materials.add(path, block.values[key], ALLOWED.get(key, ""))

@@ -51,11 +51,9 @@ class ShapeBuilder(BodyBuilder):
         self._open("detect_bodies")
         if self._near is not None:
             raise ModelError("detect_bodies is called twice", "Call it once")
-        if capacity is not None and (isinstance(capacity, bool) or not hasattr(capacity, "__index__") or capacity < 1):
-            raise ModelError(f"capacity = {capacity!r}", "Give a whole number, at least 1")
         self._near = NearBlock(
             None if margin is None else checks.number("margin", margin, positive=True),
-            None if capacity is None else int(capacity),
+            None if capacity is None else checks.whole("capacity", capacity),
         )
 
     def add_shape_box(

@@ -16,7 +16,8 @@ PARAMETERS = Table((
         "what has its own value; each region is a parameter `name.region`", "scene"),
     key("transform", Choice(("none", "log", "logit", "log-cholesky")), "the scale that the optimiser sees; inertia of"
         " bodies always has `log-cholesky`, their mass `log` unless it has a low bound: they stay physical", "none"),
-    key("bounds", Deferred(f"[low, high], {_OF_TARGET}; null is open"), f"[low, high], {_OF_TARGET}; null is open"),
+    key("bounds", Deferred(f"[low, high], {_OF_TARGET}; null is open"),
+        f"[low, high], {_OF_TARGET}; null, as without bounds, is as far as the number may go: a friction to 0"),
     key("start", Deferred(f"a value {_OF_TARGET}"),
         f"first guess, {_OF_TARGET}; default: the value in the scene; one that an experiment sets goes before"),
     key("scale", Deferred(f"a number {_OF_TARGET}"),
