@@ -206,6 +206,30 @@ def test_what_lies_on_a_ring_stays(kind: str) -> None:
     np.testing.assert_allclose(np.abs(end[3:]), np.abs(level_turn), rtol=0, atol=1e-3)
 
 
+def test_a_box_comes_to_rest_on_hills() -> None:
+    """Which come onto its sides between the corners; on the way it gains nothing."""
+
+    def hills(p, scale):
+        h = scale[0] * sim.sin(scale[1] * p[0]) * sim.cos(scale[1] * p[2])
+        a = scale[0] * scale[1] * sim.cos(scale[1] * p[0]) * sim.cos(scale[1] * p[2])
+        b = scale[0] * scale[1] * sim.sin(scale[1] * p[0]) * sim.sin(scale[1] * p[2])
+        return (p[1] - h) / sim.sqrt(1.0 + a * a + b * b)
+
+    builder = sim.ModelBuilder(gravity=(0, -G, 0))
+    builder.add_shape_sdf(-1, None, sim.func(hills), (0.02, 20.0, 0.0), cfg=ROUGH, label="ground")
+    pose = (-0.05, 0.2, 0.1, *unit(0.126, -0.132, 0.64, 0.105))
+    body = builder.add_body(pose, velocity=(0.2, -0.5, 0.6), spin=(2, 1, -1), label="thing")
+    add_solid(builder, "box", body)
+    model = builder.finalize(dtype=sim.float64)
+    solver, state, energies = sim.SolverXPBD(model, iterations=2), model.state(), []
+    for _ in range(10):
+        state = sim.rollout(solver, state, 60, 1 / 480).final
+        weight = G * model.body_mass.numpy()[0]
+        energies.append(integrals(state, model)[1] + weight * state.body_q.numpy()[0, 1])
+    assert np.diff(energies).max() < 1e-3 * energies[0]
+    assert np.abs(state.body_qd.numpy()).max() < 1e-5 and state.body_q.numpy()[0, 1] > 0.04
+
+
 # ------------------------------------------------------------------------------------------ errors
 def placed_on(shape: str, kind: str, place: tuple[float, ...], velocity: tuple[float, ...] = (0, 0, 0)) -> sim.Model:
     """A body over a block or a ring at the origin, in free space."""
