@@ -19,7 +19,7 @@ from sim.constraints.slots.bodies import body_struct, seen_from, slot_struct
 from sim.constraints.slots.linearization import movers_of, points_of
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.embedding import fields_at, grad
-from sim.core.lang.frontend.builtins import abs, atomic_max, cos, sin, static, tid
+from sim.core.lang.frontend.builtins import abs, atomic_max, cos, sin, tid
 from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.library.quaternion import quat_rotate
 from sim.core.lang.library.vector import dot, length
