@@ -206,6 +206,31 @@ def test_what_lies_on_a_ring_stays(kind: str) -> None:
     np.testing.assert_allclose(np.abs(end[3:]), np.abs(level_turn), rtol=0, atol=1e-3)
 
 
+def test_a_cylinder_rolls_on_over_a_free_cart() -> None:
+    """Whose top is a distance: it keeps its speed, and the cart stays, as the place of contact goes with what rolls;
+    and three worlds are three times one."""
+
+    def slab(p, scale):
+        return sim.abs(p[1]) - scale[1]
+
+    smooth, rough, top = (Config(density=0.0, mu=mu) for mu in (0.0, 0.8, 0.8))
+    smooth.touches, top.touches = ("cart",), ("roller",)
+    ends = []
+    for worlds in (1, 3):
+        builder = sim.ModelBuilder(gravity=(0, -G, 0))
+        builder.add_shape_box(-1, (0, -0.2, 0), 3.0, 0.1, 3.0, cfg=smooth, label="floor")
+        cart = builder.add_body((0, -0.05, 0), mass=2.0, inertia=0.5, label="cart")
+        for z in (-1.0, 1.0):
+            builder.add_shape_box(cart, (0, 0, z), 1.0, 0.05, 0.1, cfg=Config(density=0.0, mu=0.0))
+        builder.add_shape_sdf(cart, None, sim.func(slab), (0, 0.05, 0), cfg=top)
+        roller = builder.add_body((-0.5, 0.05, 0), mass=1.0, inertia=0.001, label="roller", velocity=(1, 0, 0),
+                                  spin=(0, 0, -20))  # fmt: skip
+        builder.add_shape_cylinder(roller, None, 0.05, 0.1, cfg=rough)
+        ends.append(end_of(builder.replicate(worlds).finalize(dtype=sim.float64), 240).body_qd.numpy()[:, 0])
+    np.testing.assert_allclose(ends[0], (0.0, 1.0), rtol=0, atol=1e-3)
+    np.testing.assert_array_equal(ends[1], np.repeat(ends[0], 3))
+
+
 def test_a_box_comes_to_rest_on_hills() -> None:
     """Which come onto its sides between the corners; on the way it gains nothing."""
 
