@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sim.constraints.base import Constraint
 from sim.constraints.contact.boxes import contact_corner, contact_edges
 from sim.constraints.contact.choice import make_choice, make_unforced, rows_at_once
+from sim.constraints.contact.solids.distance_patches import CHOOSES, PATCHES
 from sim.constraints.contact.solids.facets import FACETS, make_side_choice
 from sim.constraints.contact.solids.mesh_edges import contact_mesh_edges, make_mesh_edge_choice
 from sim.constraints.contact.solids.meshes import contact_mesh, make_mesh_choice
+from sim.constraints.contact.solids.patch_choice import make_patch_choice
 from sim.constraints.contact.solids.rim_choice import make_rim_choice
 from sim.constraints.contact.solids.rims import RIM_CONTACTS
 from sim.core.lang.types import vector
@@ -34,6 +37,11 @@ CHOSEN = {
 """Parameters that every step chooses."""
 
 
+def chosen_by(c: Constraint) -> tuple[str, ...]:
+    """The same, of a constraint; those of `PATCHES` are made by models."""
+    return CHOOSES if c in PATCHES.values() else CHOSEN.get(c, ())
+
+
 @dataclass(eq=False)
 class Choices:
     """The integers that contacts choose anew in every step."""
@@ -50,7 +58,7 @@ class Choices:
         self._unforced = zeros(model.body_count if boxes else 0, vector(3, model.dtype), model.device)
         self._chosen: list[array] = []
         for batch in self.batches:
-            for name in CHOSEN.get(batch.set.constraint, ()):  # integers: without a gradient
+            for name in chosen_by(batch.set.constraint):  # integers: without a gradient
                 kind, lanes = batch.set.constraint.parameters[name].type(model.dtype), self._lanes(batch)
                 for parameters in [batch.parameters] if lanes is None else [batch.parameters, lanes.data]:
                     self._chosen.append(zeros(batch.set.count, kind, model.device))
@@ -75,7 +83,7 @@ class Choices:
         """What the contacts of a set choose; of near pairs all rows of these."""
         made, model, bodies = batch.set, self.model, self.bodies
         c, slots, real = made.constraint, made.slots, model.dtype
-        if c not in CHOSEN:
+        if not chosen_by(c):
             return
         moved = [made.points, batch.placing, bodies.start, particle, bodies.dx, bodies.turn]
         if c is contact_mesh:
@@ -87,6 +95,9 @@ class Choices:
             launch(make_mesh_edge_choice(slots, real), made.count, [*moved, *ridges], [batch.parameters])
         elif c in FACETS:
             launch(make_side_choice(c, slots, real), made.count, [*moved, reference], [batch.parameters])
+        elif c in PATCHES.values():
+            with recording.paused():  # from where a place is looked for does not change where it is found
+                launch(make_patch_choice(c, slots, real), made.count, moved, [batch.parameters])
         elif c in RIM_CONTACTS:
             launch(make_rim_choice(c, slots, real), made.count, moved, [batch.parameters])
         else:

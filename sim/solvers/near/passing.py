@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sim.constraints.contact.solids.distance_patches import PATCHES, make_patch_passing
 from sim.constraints.contact.solids.distances import DISTANCES, make_distance_passing
 from sim.constraints.contact.solids.facets import FACETS, make_facet_passing
 from sim.constraints.contact.solids.mesh_edges import contact_mesh_edges, make_mesh_edge_passing
@@ -98,7 +99,7 @@ class PointPassingCheck:
             and (
                 batch.set.constraint in (contact_mesh, contact_mesh_edges)
                 or batch.set.constraint in FACETS
-                or batch.set.constraint in DISTANCES.values()
+                or batch.set.constraint in (*DISTANCES.values(), *PATCHES.values())
                 or (batch.set.constraint.name in WIDTHS and batch.set.slots.particles)
             )
         ]
@@ -126,6 +127,7 @@ class PointPassingCheck:
                 make = make_mesh_passing if of_mesh else make_point_passing
                 make = make_facet_passing if made.constraint in FACETS else make
                 make = make_distance_passing if made.constraint in DISTANCES.values() else make
+                make = make_patch_passing if made.constraint in PATCHES.values() else make
                 inputs = [
                     index,
                     made.points,
@@ -151,6 +153,13 @@ class PointPassingCheck:
             if not last:
                 continue
             made = batch.set
+            if last > made.count:
+                label = next(label for label, rows in made.index_of.items() if last - made.count - 1 in rows)
+                raise ContactError(
+                    f"contact: {label!r}: an edge or a corner of the signed distance has come onto a side or an edge,"
+                    " and has no normal there",
+                    "Round the function off: the distance from what is smaller by a radius, less the radius",
+                )
             label = next(label for label, rows in made.index_of.items() if last - 1 in rows)
             who = "an edge" if made.constraint in (*FACETS, contact_mesh_edges) else "a corner, a ball or an end"
             if made.slots.particles:

@@ -18,6 +18,7 @@ from sim.constraints.base import Constraint
 from sim.constraints.contact.boxes import contact_corner
 from sim.constraints.contact.pairs import contact_points
 from sim.constraints.contact.shapes import contact_capsule
+from sim.constraints.contact.solids.distance_patches import PATCHES
 from sim.constraints.contact.solids.rims import contact_rim_face, contact_side
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import static
@@ -44,7 +45,7 @@ def carried_of(c: Constraint, slots: Slots) -> Function:
     """
     names = tuple(c.parameters)
     radii = tuple(names.index(name) for name in ROUND.get(c, ()))
-    carries = c in CARRIES or (c.frames == (0,) and not radii)
+    carries = c in (*CARRIES, *PATCHES.values()) or (c.frames == (0,) and not radii)
 
     @func
     def carried(masses, parameters):

@@ -17,9 +17,10 @@ from sim.constraints.slots.pattern import Slots
 from sim.core.lang.embedding import embed, fields_at
 from sim.core.lang.frontend.builtins import atomic_max, min, static, tid
 from sim.core.lang.frontend.function import Function, func
+from sim.core.lang.frontend.tracing.registry import Builtin
 from sim.core.lang.library.vector import length
 from sim.core.lang.memoize import memoize
-from sim.core.lang.types import Scalar, quaternion, vec3, vector
+from sim.core.lang.types import Scalar, float32, float64, quaternion, vec3, vector
 from sim.core.runtime.arrays.array import array, array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 
@@ -27,9 +28,13 @@ PLACES = 32
 """Of the way of a point in a step, where it is looked how deep it is."""
 DEEP = 0.05
 """So deep, in parts of its way, a point has to have been that is outside as a step begins and as it ends."""
+ROUNDING = {float64: 1e-14, float32: 1e-5}
+"""The same in parts of where it is: what rests is as deep as rounding says."""
 
 DISTANCES: dict[Callable[..., object], Constraint] = {}
 """The constraint of every function so far."""
+FUNCTIONS: dict[Constraint, Function] = {}
+"""The function of every one of these."""
 
 
 def contact_with(distance: Function | Callable[..., object]) -> Constraint:
@@ -45,6 +50,7 @@ def contact_with(distance: Function | Callable[..., object]) -> Constraint:
             count += 1
             name = f"contact_sdf_{given.name}_{count}"
         DISTANCES[key] = _declared(given, name)
+        FUNCTIONS[DISTANCES[key]] = given
     return DISTANCES[key]
 
 
@@ -65,18 +71,38 @@ def _declared(distance: Function, name: str) -> Constraint:
     return contact_sdf
 
 
-@memoize
-def make_distance_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
-    """Of the constraints `tid()` of a point and one of `DISTANCES`: those that have been come through, by the greatest
-    number, from 1 on.
+def passes_of(value: Function | Builtin, real: Scalar) -> Function:
+    """`passes(a, b, parameters)` in a kernel: whether a point has come through between two places, with the results of
+    `value(p, parameters)`.
 
     What a point is away from cannot be met before it has come as far: only where its way is longer than the distances
     at both ends together it is looked at, at `PLACES` of it.
     """
+
+    @func
+    def passes(a, b, parameters):
+        come, C_0, C_1, found = length(b - a), value(a, parameters)[0], value(b, parameters)[0], False
+        if C_0 + C_1 < come:
+            deepest = min(C_0, C_1)
+            for i in range(1, PLACES):
+                s = real(i) / real(PLACES)
+                deepest = min(deepest, value((1.0 - s) * a + s * b, parameters)[0])
+            least = static(DEEP) * come + static(ROUNDING[real]) * (length(a) + length(b))
+            found = deepest < min(min(C_0, C_1), real(0.0)) - least
+        return found
+
+    return passes
+
+
+@memoize
+def make_distance_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
+    """Of the constraints `tid()` of a point and one of `DISTANCES`: those that have been come through, by the greatest
+    number, from 1 on."""
     vec3, Quat = vector(3, real), quaternion(real)
     Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
     movers, seen, count = movers_of(slots), seen_points(c, slots, real), len(slots.particles)
-    value, particle_type = embed(lambda: c.traced(real), f"{c.name}_at"), particle_layout(real).type(real)
+    passes = passes_of(embed(lambda: c.traced(real), f"{c.name}_at"), real)
+    particle_type = particle_layout(real).type(real)
 
     @kernel(name=f"passing_{c.name}_{slots.kinds}")
     def find(
@@ -97,13 +123,19 @@ def make_distance_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
         placed, parameters = fields_at(placing, k), fields_at(data, k)
         a = seen([x_0[p_k[p]] for p in static(range(count))], begun, placed)
         b = seen([x_1[p_k[p]] for p in static(range(count))], poses, placed)
-        come, C_0, C_1 = length(b - a), value(a, parameters)[0], value(b, parameters)[0]
-        if C_0 + C_1 < come:
-            deepest = real(1e30)
-            for i in range(1, PLACES):
-                s = real(i) / real(PLACES)
-                deepest = min(deepest, value((1.0 - s) * a + s * b, parameters)[0])
-            if deepest < min(min(C_0, C_1), real(0.0)) - static(DEEP) * come:
-                atomic_max(last, index, k + 1)
+        if passes(a, b, parameters):
+            atomic_max(last, index, k + 1)
 
     return find
+
+
+@memoize
+def make_measure(distance: Function) -> Kernel:
+    """What a function says that places `tid()` are away, seen by its own frame."""
+    kind = vector(3, float64)
+
+    @kernel(name=f"measure_{distance.name}")
+    def measure(places: array[kind], scale: kind, out: array[float64]):
+        out[tid()] = distance(places[tid()], scale)
+
+    return measure

@@ -6,6 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from sim.constraints.base import Constraint
+from sim.constraints.contact.solids.distances import FUNCTIONS, make_measure
+from sim.core.lang.types import float64, vector
+from sim.core.runtime.ambient import recording
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.launch.launch import launch
 from sim.geometry import rotation_from_quaternion
 from sim.model.build.shapes.blocks import ShapeBlock
 from sim.model.build.shapes.contacts import meets_world
@@ -42,7 +48,7 @@ class PlacedSolid:
     def around(self) -> float:
         """The radius of a ball about its place that holds it."""
         far = np.linalg.norm(self.size[:2]) if self.kind == "cylinder" else self.radius + np.linalg.norm(self.half)
-        return np.inf if self.kind in ("plane", "mesh") else float(far)
+        return np.inf if self.kind in ("plane", "mesh", "sdf") else float(far)
 
     @property
     def width(self) -> float:
@@ -122,17 +128,37 @@ def check_apart(model: Model, shapes: Sequence[ShapeBlock], joined: set[tuple[in
         meet = collide(shapes[i], shapes[j], joined) or any(
             shapes[a].bodies[0] < 0 and meets_world(shapes[a], shapes[b]) for a, b in ((i, j), (j, i))
         )
-        if not meet or "sdf" in (shapes[i].kind, shapes[j].kind):
+        if not meet:
             continue
-        a, b = solids[i], solids[j]
-        depth = max(a.depth_in(b), b.depth_in(a), _crossed(a, b), _pierced(a, b), _pierced(b, a))
-        least = min(s.width for s in (a, b) if s.kind != "plane")
+        if "sdf" in (shapes[i].kind, shapes[j].kind):
+            f, s = (i, j) if shapes[i].kind == "sdf" else (j, i)
+            depth, least = _within(solids[s], solids[f], shapes[f].sdf), solids[s].width
+        else:
+            a, b = solids[i], solids[j]
+            depth = max(a.depth_in(b), b.depth_in(a), _crossed(a, b), _pierced(a, b), _pierced(b, a))
+            least = min(s.width for s in (a, b) if s.kind != "plane")
         if depth > ALLOWED * least:
             raise ModelError(
                 f"{shapes[i].label} and {shapes[j].label} begin {depth:.3g} m inside of each other",
                 "Move one of them, or leave it out of the `touches` of the other",
                 of=shapes[i].label,
             )
+
+
+def _within(solid: PlacedSolid, of: PlacedSolid, sdf: Constraint | None) -> float:
+    """How deep a solid is in a signed distance: at its points, and with a ball about its middle that fits into it."""
+    assert sdf is not None
+    points = solid.points
+    if solid.kind == "mesh":
+        points = solid.at + solid.triangles.reshape(-1, 3) @ solid.axes.T
+    seen = (np.concatenate([points, solid.at[None]]) - of.at) @ of.axes
+    away = array(np.zeros(len(seen)), dtype=float64, device="cpu")
+    inputs = [array(seen, dtype=vector(3, float64), device="cpu"), vector(3, float64)(*of.size)]
+    with recording.paused():
+        launch(make_measure(FUNCTIONS[sdf]), len(seen), inputs, [away], device="cpu")
+    found = solid.radius - away.numpy()
+    found[-1] = -np.inf if solid.kind == "mesh" else found[-1] - solid.radius + solid.width
+    return float(np.max(found))
 
 
 def _close(places: np.ndarray, around: np.ndarray) -> Iterator[tuple[int, int]]:

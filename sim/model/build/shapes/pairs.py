@@ -59,7 +59,7 @@ def pair_blocks(shapes: Sequence[ShapeBlock], joined: set[tuple[int, int]], near
         if not collide(shapes[i], shapes[j], joined):
             continue
         check_kinds(shapes[i], shapes[j])
-        if rolls(shapes[i], shapes[j]):
+        if rolls(shapes[i], shapes[j]) or has_distance(shapes[i], shapes[j]):
             continue
         if {shapes[i].kind, shapes[j].kind} in HULLS:
             hulls.append((i, j) if shapes[i].kind == "mesh" else (j, i))
@@ -106,7 +106,8 @@ def collide(a: ShapeBlock, b: ShapeBlock, joined: set[tuple[int, int]]) -> bool:
 
 def check_kinds(a: ShapeBlock, b: ShapeBlock) -> None:
     for s, other in ((a, b), (b, a)):
-        if s.kind in SURFACES and other.kind != "sphere" and {s.kind, other.kind} not in HULLS:
+        of = {s.kind, other.kind}
+        if s.kind in SURFACES and other.kind != "sphere" and of not in HULLS and not ("sdf" in of and len(of) == 2):
             raise ModelError(
                 f"{a.label} and {b.label}: a {a.kind} and a {b.kind} do not meet so far",
                 f"Leave {other.owner!r} out of the `touches` of {s.owner!r}, or build {s.label!r} of boxes, capsules"
@@ -117,6 +118,11 @@ def check_kinds(a: ShapeBlock, b: ShapeBlock) -> None:
 def rolls(a: ShapeBlock, b: ShapeBlock) -> bool:
     """Whether two shapes are a cylinder and one that meets its side and its rims: see `cylinders`."""
     return "cylinder" in (a.kind, b.kind) and not {"sphere", *SURFACES} & {a.kind, b.kind}
+
+
+def has_distance(a: ShapeBlock, b: ShapeBlock) -> bool:
+    """Whether two shapes are a signed distance and one that is more than a ball: see `distances`."""
+    return "sdf" in (a.kind, b.kind) and "sphere" not in (a.kind, b.kind)
 
 
 def seen(field: str, points: str, first: bool) -> bool:

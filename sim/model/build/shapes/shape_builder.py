@@ -186,9 +186,12 @@ class ShapeBuilder(BodyBuilder):
         """What is inside of a surface that a function of the language tells: `sdf(p, scale)` is the distance [m] of a
         point p (3,), in the frame of the shape, from it, negative inside.  Otherwise as `add_shape_box`.
 
-        It meets particles and balls, at the zero of the function less their thickness or radius; its slope is to be 1
-        there, away from kinks.  Derivatives are those of the function, by `scale` too.  It has no mass and is not
-        drawn.  scale: (3,) numbers that it takes, or one for all, default 1.  Paths: `.scale`, `.at`, `.mu`, ...
+        It meets particles, balls, capsules, boxes, cylinders and vertices of meshes, at the zero of the function less
+        their thickness or radius; its slope is to be 1 there, away from kinks.  Capsules, boxes and cylinders meet it
+        anywhere on their sides, a mesh at its vertices alone: what is narrower than these are apart comes in between.
+        An edge of the distance itself that comes onto a side or an edge is an error: round it off.  Derivatives are
+        those of the function, by `scale` too.  It has no mass and is not drawn.  scale: (3,) numbers that it takes, or
+        one for all, default 1.  Paths: `.scale`, `.at`, `.mu`, ...
         Raises ModelError where no function is given, or scale is not finite; KernelError where its text is none of the
         language.
         """

@@ -129,14 +129,14 @@ def test_a_cloth_lies_on_a_ring() -> None:
 
 
 def test_what_does_not_meet_it_is_refused() -> None:
-    """Boxes, planes, other distances; and what is no function."""
+    """Planes, other distances; and what is no function."""
     builder = sim.ModelBuilder()
     with pytest.raises(ModelError, match="sdf is None"):
         builder.add_shape_sdf(-1)
     builder.add_shape_sdf(-1, None, ring, (0.2, 0.05, 0.0), label="ring")
-    box = builder.add_body([0, 1, 0], label="block")
-    builder.add_shape_box(box, None, 0.1, 0.1, 0.1)
-    with pytest.raises(ModelError, match="a sdf and a box do not meet so far"):
+    hoop = builder.add_body([0, 1, 0], mass=1.0, inertia=0.1, label="hoop")
+    builder.add_shape_sdf(hoop, None, ring, (0.2, 0.05, 0.0))
+    with pytest.raises(ModelError, match="a sdf and a sdf do not meet so far"):
         builder.finalize()
     builder = sim.ModelBuilder()
     builder.add_shape_sdf(
