@@ -226,7 +226,7 @@ class JointTree:
         got = sum(float((found[n] * v).sum()) for n, v in along.items())
         size = sum(float(np.abs(found[n] * v).sum()) for n, v in along.items())
         differences = []
-        for h in (1e-2, 1e-3, 1e-4, 1e-5, 1e-6):
+        for h in (1e-2, 1e-3, 3e-4, 1e-4, 1e-5, 1e-6):
             try:
                 want = self._one_sided(along, h) if edge else self._central(along, h)
             except sim.NonFiniteState:  # joints that are moved too far apart
