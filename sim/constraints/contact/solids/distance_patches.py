@@ -43,12 +43,8 @@ def patches_with(of_points: Constraint) -> Constraint:
     """The constraint of patches of shapes and a distance, one of `DISTANCES`."""
     if of_points not in PATCHES:
         PATCHES[of_points] = _declared(FUNCTIONS[of_points], f"{of_points.name}_patch")
+        FUNCTIONS[PATCHES[of_points]] = FUNCTIONS[of_points]
     return PATCHES[of_points]
-
-
-def function_of(c: Constraint) -> Function:
-    """Of one of `PATCHES`."""
-    return FUNCTIONS[next(of_points for of_points, own in PATCHES.items() if own is c)]
 
 
 @func
@@ -160,7 +156,7 @@ def _declared(distance: Function, name: str) -> Constraint:
 def make_patch_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     """Of the patches `tid()` of one of `PATCHES`: those whose middle has come through within a step, by the greatest
     number, from 1 on; or, behind the numbers of all, those that have met what is sharp."""
-    distance = function_of(c)
+    distance = FUNCTIONS[c]
     vec3, Quat = vector(3, real), quaternion(real)
     Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
     movers, points_at, particle_type = movers_of(slots), points_of(c, slots, real), particle_layout(real).type(real)

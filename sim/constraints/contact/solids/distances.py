@@ -34,7 +34,7 @@ ROUNDING = {float64: 1e-14, float32: 1e-5}
 DISTANCES: dict[Callable[..., object], Constraint] = {}
 """The constraint of every function so far."""
 FUNCTIONS: dict[Constraint, Function] = {}
-"""The function of every one of these."""
+"""The function of every one of these, and of their `PATCHES`."""
 
 
 def contact_with(distance: Function | Callable[..., object]) -> Constraint:

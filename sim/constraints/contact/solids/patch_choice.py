@@ -5,7 +5,8 @@
 
 from sim.constraints.base import Constraint
 from sim.constraints.contact.boxes import middle
-from sim.constraints.contact.solids.distance_patches import RIM, function_of, patch_place, slope_of
+from sim.constraints.contact.solids.distance_patches import RIM, patch_place, slope_of
+from sim.constraints.contact.solids.distances import FUNCTIONS
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct
 from sim.constraints.slots.bodies import body_struct, seen_from, slot_struct
@@ -49,7 +50,7 @@ def make_patch_choice(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     From the deepest of some places it is looked around in ever smaller steps, and on by Newton's method.  Along what
     does not curve a place stays where it is.
     """
-    distance, aside = function_of(c), real(ASIDE[real])
+    distance, aside = FUNCTIONS[c], real(ASIDE[real])
     slope, vec3, Quat = slope_of(distance), vector(3, real), quaternion(real)
     Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
     movers, points_at, particle_type = movers_of(slots), points_of(c, slots, real), particle_layout(real).type(real)
