@@ -10,12 +10,23 @@ from sim.core.lang.errors import did_you_mean
 from sim.core.lang.types import Scalar, vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.devices.device import DeviceLike
-from sim.model.build import checks
-from sim.model.errors import UnknownPathError
+from sim.model.errors import ModelError, UnknownPathError
 
 FINITE = "(-inf, inf)"
 """Of numbers that go on smoothly below 0 by as much as a difference takes."""
 INSIDE = "Keep it there: seek its logarithm, or give an optimiser bounds"
+
+
+def check_interval(name: str, found: np.ndarray, bounds: str, hint: str = "Check its unit") -> None:
+    """Raises unless all numbers lie in an interval written as "(0, 0.5]"; "" is no limit."""
+    if not bounds:
+        return
+    low, high = (float(end) for end in bounds[1:-1].split(","))
+    inside = (found > low if bounds[0] == "(" else found >= low) & (
+        found < high if bounds[-1] == ")" else found <= high
+    )
+    if not inside.all():
+        raise ModelError(f"{name} = {found[~inside].flat[0]:g} is outside of {bounds}", hint)
 
 
 class Materials(dict[str, array]):
@@ -36,7 +47,7 @@ class Materials(dict[str, array]):
         for path, bounds in self.allowed.items():
             value = self[path]
             if value.buffer.exported or self._looked_at.get(path) != value.buffer.version:
-                checks.interval(path, value.device.numpy(value), bounds, INSIDE)
+                check_interval(path, value.device.numpy(value), bounds, INSIDE)
                 self._looked_at[path] = value.buffer.version
 
     def add(self, path: str, value: Any, allowed: str = "") -> array:

@@ -23,6 +23,7 @@ from sim.model.build.motions import PrescribedMotion
 from sim.model.derived.arrays import per_element
 from sim.model.errors import ModelError
 from sim.model.groups import Group
+from sim.model.materials import check_interval
 
 
 @dataclass(eq=False)
@@ -150,7 +151,7 @@ class ConstraintBlock:
             law = self.constraint.law
             parameter = law.values[key] if law is not None else self.constraint.parameters[key]
             host = _parameter(name, parameter, values, self.count)
-            checks.interval(name, host, parameter.bounds)
+            check_interval(name, host, parameter.bounds)
         if key != "damping" or host.any():  # a damping of 0 is left out
             self.values[key] = host
 
@@ -252,7 +253,7 @@ def surface_values(where: str, spec: Mapping[str, Any], count: int) -> dict[str,
     for key, interval in OF_SURFACES.items():
         given = spec.get(key)
         values = checks.values(f"{where}.{key}", 0.0 if given is None else given, count)
-        checks.interval(f"{where}.{key}", values, interval)
+        check_interval(f"{where}.{key}", values, interval)
         out[key] = out[f"other_{key}"] = values
     return out
 
@@ -307,7 +308,7 @@ def _law_values(where: str, constraint: Constraint, spec: Mapping[str, Any], cou
 def parameter_values(name: str, parameter: ConstraintParameter, given: Any, count: int) -> np.ndarray:
     """One value or one for each, as `_parameter`, inside of its interval."""
     out = _parameter(name, parameter, given, count)
-    checks.interval(name, out, parameter.bounds)
+    check_interval(name, out, parameter.bounds)
     return out
 
 

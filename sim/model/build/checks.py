@@ -49,18 +49,6 @@ def values(name: str, value: Any, count: int, *, positive: bool = False) -> np.n
     return out
 
 
-def interval(name: str, found: np.ndarray, bounds: str, hint: str = "Check its unit") -> None:
-    """Raises unless all numbers lie in an interval written as "(0, 0.5]"; "" is no limit."""
-    if not bounds:
-        return
-    low, high = (float(end) for end in bounds[1:-1].split(","))
-    inside = (found > low if bounds[0] == "(" else found >= low) & (
-        found < high if bounds[-1] == ")" else found <= high
-    )
-    if not inside.all():
-        raise ModelError(f"{name} = {found[~inside].flat[0]:g} is outside of {bounds}", hint)
-
-
 def number(name: str, value: Any, *, positive: bool = False) -> float:
     """One number that is zero or more, or positive."""
     return float(values(name, value, 1, positive=positive)[0])
