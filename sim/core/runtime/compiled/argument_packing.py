@@ -115,8 +115,8 @@ def forms_of(func: Func) -> tuple[str | int, ...]:
 class ArgumentPacking:
     """How the arguments of one function become its block."""
 
-    def __init__(self, name: str, forms: tuple[str | int, ...]) -> None:
-        self._name = name
+    def __init__(self, name: str, names: tuple[str, ...], forms: tuple[str | int, ...]) -> None:
+        self._name, self._numbers = name, {k: names[k] for k, form in enumerate(forms) if isinstance(form, str)}
         self._nothing = [(k, _nothing(form)) for k, form in enumerate(forms) if isinstance(form, int)]
         """Numbers of the arrays, with what stands for None there."""
         self._packed = _packer(tuple(None if isinstance(form, int) else form for form in forms))
@@ -126,7 +126,8 @@ class ArgumentPacking:
         try:
             return self._packed(args)
         except (struct.error, OverflowError) as error:
-            raise LaunchError(f"kernel '{self._name}': an argument does not fit its type: {error}") from None
+            given = ", ".join(f"'{name}' = {args[k]!r}" for k, name in self._numbers.items())
+            raise LaunchError(f"kernel '{self._name}': a number does not fit its type, {error}: {given}") from None
         except AttributeError:
             missing = [(k, nothing) for k, nothing in self._nothing if args[k] is None]
             if not missing:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Protocol
 
 from sim.core.backends.base import LANES, Backend, Executable
@@ -35,6 +35,8 @@ class CompilesKernels(Protocol):
     def backend(self) -> Backend: ...
 
 
+Variant = tuple[object, LayoutFlags, bool, bool]
+"""Of a function: the device, what is known of its arrays, whether indices are checked, whether threads are few."""
 Code = tuple[Func, Func | None]
 """A function, and the same with functions whose derivative is in closed form still called, where it has any."""
 
@@ -63,7 +65,8 @@ class Compiled:
     def _begin(self, make: Callable[[], Code], key: str) -> None:
         self._make, self.key = make, key
         self._code: Code | None = None
-        self._executables: dict[tuple[object, LayoutFlags, bool, bool], Executable] = {}
+        self._executables: dict[Variant, Executable] = {}
+        self._begun: dict[Variant, Callable[[], Executable]] = {}
 
     def facts(self) -> Facts:
         """What `of_known` takes."""
@@ -112,7 +115,7 @@ class Compiled:
     @cached_property
     def packing(self) -> ArgumentPacking:
         """How arguments become the block that an executable reads."""
-        return ArgumentPacking(self.name, self.forms)
+        return ArgumentPacking(self.name, self.names, self.forms)
 
     @cached_property
     def reads(self) -> frozenset[int]:
@@ -160,25 +163,54 @@ class Compiled:
         found = self._executables.get((device.identity, layout_flags, check, threads < LANES))
         return found or self._compile(device, layout_flags, check, threads < LANES)
 
+    def begin(
+        self, device: CompilesKernels, layout_flags: LayoutFlags, check: bool, threads: int, soon: bool = False
+    ) -> None:
+        """Begins with what somebody is going to ask `executable` for, if that can be done beside other work.
+
+        soon: before what is not.
+        """
+        few = threads < LANES
+        variant = device.identity, layout_flags, check, few
+        if variant in self._executables or variant in self._begun or (few and not device.backend.few_apart):
+            return
+        with compiling:
+            found = self._again(device, variant)
+            if found is not None:
+                self._executables[variant] = found
+                return
+            with uncollected():
+                begun = device.backend.begin(self._for(layout_flags, few), check, soon)
+            if begun is not None:
+                self._begun[variant] = begun
+
     def _compile(self, device: CompilesKernels, layout_flags: LayoutFlags, check: bool, few: bool) -> Executable:
+        variant = device.identity, layout_flags, check, few
         with compiling:
             if few and not device.backend.few_apart:
-                return self._executables.setdefault(
-                    (device.identity, layout_flags, check, True), self.executable(device, layout_flags, check, LANES)
-                )
-            found = self._executables.get((device.identity, layout_flags, check, few))
+                return self._executables.setdefault(variant, self.executable(device, layout_flags, check, LANES))
+            found = self._executables.get(variant)
             if found is None:
-                about = device.backend.kept_as if self.key else ""
-                key = part_of(self.key, about, layout_flags, check, few) if about else ""
-                record = recall(key)
-                found = None if record is None else device.backend.again(record)
+                begun = self._begun.pop(variant, None)
+                found = self._again(device, variant) if begun is None else None
                 if found is None:
                     with uncollected():
-                        found = device.backend.compile(self._for(layout_flags, few), check)
-                    if key:
+                        made = begun or partial(device.backend.compile, self._for(layout_flags, few), check)
+                        found = made()
+                    if key := self._kept_under(device, variant):
                         remember(key, found.record)
-                self._executables[device.identity, layout_flags, check, few] = found
+                self._executables[variant] = found
             return found
+
+    def _kept_under(self, device: CompilesKernels, variant: Variant) -> str:
+        """The key of what is known of an executable in other processes; "": nothing is."""
+        about = device.backend.kept_as if self.key else ""
+        return part_of(self.key, about, *variant[1:]) if about else ""
+
+    def _again(self, device: CompilesKernels, variant: Variant) -> Executable | None:
+        """The executable as another process, or an earlier one, has made it."""
+        record = recall(self._kept_under(device, variant))
+        return None if record is None else device.backend.again(record)
 
     def _for(self, layout_flags: LayoutFlags, few: bool) -> Func:
         """The function with what is known of the arrays of a launch."""

@@ -62,7 +62,7 @@ def test_what_is_known_of_arrays():
 
 
 def test_a_number_that_does_not_fit_is_an_error():
-    with pytest.raises(LaunchError, match="kernel 'weighted': an argument does not fit its type"):
+    with pytest.raises(LaunchError, match="kernel 'weighted': a number does not fit its type"):
         compiled().packing.packed([None, 300, 0.0, None])
 
 

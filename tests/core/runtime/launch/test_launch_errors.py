@@ -170,16 +170,26 @@ def test_arguments_are_counted_from_inputs_and_outputs():
 
 
 def test_a_refusal_changes_nothing_and_the_next_launch_works():
+    """The types are known by then: the short way checks the range too."""
+
+    @sim.kernel
+    def sums(n: sim.int8, m: sim.uint16, y: sim.array[int]):
+        y[sim.tid()] = int(n) + int(m)
+
+    @sim.kernel
+    def scaled(scale: float, y: sim.array[float]):
+        y[sim.tid()] = scale
+
     y = ints()
-    sim.launch(small, 4, inputs=[5, 7, False], outputs=[y])
-    for bad in ([300, 7, False], [5, 70000, False]):  # the types are known by now: the short way checks the range too
-        with pytest.raises(LaunchError, match=r"'small'"):
-            sim.launch(small, 4, inputs=bad, outputs=[y])
-    with pytest.raises(LaunchError, match="does not fit its type"):
-        sim.launch(mean_square, 4, inputs=[points(), 1.0], outputs=[one()])
-        sim.launch(mean_square, 4, inputs=[points(), 1e300], outputs=[one()])
+    sim.launch(sums, 4, inputs=[5, 7], outputs=[y])
+    for bad, said in (([300, 7], "'n' = 300, 'm' = 7"), ([5, 70000], "'n' = 5, 'm' = 70000")):
+        with pytest.raises(LaunchError, match=f"kernel 'sums': a number does not fit its type, .*: {said}"):
+            sim.launch(sums, 4, inputs=bad, outputs=[y])
+    sim.launch(scaled, 1, inputs=[1.0], outputs=[one()])
+    with pytest.raises(LaunchError, match="kernel 'scaled': a number does not fit its type, .*: 'scale' = 1e\\+300"):
+        sim.launch(scaled, 1, inputs=[1e300], outputs=[one()])
     assert y.list() == [12] * 4
-    sim.launch(small, 4, inputs=[-5, 7, False], outputs=[y])
+    sim.launch(sums, 4, inputs=[-5, 7], outputs=[y])
     assert y.list() == [2] * 4
 
 
