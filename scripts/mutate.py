@@ -44,7 +44,11 @@ from mutants import Mutant, mutants
 
 ROOT = Path(__file__).resolve().parent.parent
 MAP = Path(__file__).with_name("mutation.yaml")
-OWN_CACHE = ("sim/core/backends/cache.py", "sim/core/backends/llvm/toolchain.py", "sim/core/backends/objects.py")
+OWN_CACHE = (
+    "sim/core/backends/cache.py",
+    "sim/core/backends/llvm/machine_code/toolchain.py",
+    "sim/core/backends/objects.py",
+)
 MEMORY = 8 << 30
 """Bytes of private memory of a child."""
 

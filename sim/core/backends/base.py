@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -70,6 +70,12 @@ class Backend(Protocol):
 
     @property
     def kept_as(self) -> str: ...
+
+    def begin(self, func: Func, check: bool = False, soon: bool = False) -> Callable[[], Executable] | None:
+        """Begins to compile beside other work; what is returned waits for the end.  None where there is no such way.
+
+        soon: before what is not.
+        """
 
     def compile(self, func: Func, check: bool = False) -> Executable: ...
 

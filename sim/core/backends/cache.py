@@ -75,6 +75,11 @@ def load(key: str, kind: str = CODE) -> bytes | None:
     return payload
 
 
+def holds(key: str, kind: str = CODE) -> bool:
+    """Whether there is a file for a key; whether it is sound `load` says."""
+    return config.cache_kernels and (kernel_cache_dir() / (key + kind)).exists()
+
+
 def save(key: str, payload: bytes, kind: str = CODE) -> None:
     """Stores a payload; a directory that cannot be written gives one warning per process."""
     global _puts

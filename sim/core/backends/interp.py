@@ -335,5 +335,8 @@ class InterpBackend:
     def again(self, record: Record) -> None:
         """See `Backend`: nothing is kept."""
 
+    def begin(self, func: Func, check: bool = False, soon: bool = False) -> None:
+        """See `Backend`: there is no such way."""
+
     def compile(self, func: Func, check: bool = False) -> InterpExecutable:
         return InterpExecutable(func, check, self.order)

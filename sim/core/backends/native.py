@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.core.backends.llvm.toolchain import load_functions
+from sim.core.backends.llvm.machine_code.toolchain import load_functions
 from sim.core.backends.native_text import NAMES, TEXT
 from sim.core.lang.memoize import compiling
 

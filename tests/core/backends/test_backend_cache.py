@@ -18,10 +18,10 @@ from tools.places import ROOT
 import sim
 from sim.core.backends import cache, objects
 from sim.core.backends.base import symbol_name
-from sim.core.backends.llvm import toolchain as llvm
 from sim.core.backends.llvm.backend import LlvmBackend
+from sim.core.backends.llvm.machine_code import toolchain as llvm
+from sim.core.backends.llvm.machine_code.toolchain import toolchain
 from sim.core.backends.llvm.python_calls import builtin_run
-from sim.core.backends.llvm.toolchain import toolchain
 
 
 @pytest.fixture(autouse=True)

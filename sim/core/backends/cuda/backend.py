@@ -186,6 +186,9 @@ class CudaBackend:
     def again(self, record: Record) -> None:
         """See `Backend`: nothing is kept."""
 
+    def begin(self, func: Func, check: bool = False, soon: bool = False) -> None:
+        """See `Backend`: there is no such way."""
+
     def compile(self, func: Func, check: bool = False) -> CudaExecutable:
         if self.ordered and shared_arrays(func, own_arrays(func)):
             func = Func(func.name, func.body, func.span, func.dims, {**func.attrs, "serial": True})

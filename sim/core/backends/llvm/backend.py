@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from sim.core.backends.base import Record, symbol_name
+from sim.core.backends.llvm.machine_code.compile_processes import compile_processes
+from sim.core.backends.llvm.machine_code.toolchain import (
+    about_host,
+    begin_functions,
+    code_key,
+    load_again,
+    load_functions,
+    toolchain,
+)
 from sim.core.backends.llvm.python_calls import builtin_run
 from sim.core.backends.llvm.text import Emitter
-from sim.core.backends.llvm.toolchain import about_host, code_key, load_again, load_functions, toolchain
 from sim.core.lang.ir.core import Func
 
 _ENTRY = "kernel"
@@ -33,10 +43,24 @@ class LlvmBackend:
     def __init__(self, level: int = 3) -> None:
         self.level = level
 
-    def compile(self, func: Func, check: bool = False) -> LlvmExecutable:
+    def begin(self, func: Func, check: bool = False, soon: bool = False) -> Callable[[], LlvmExecutable] | None:
+        """See `Backend`."""
+        if not compile_processes.at_hand():
+            return None
         emitter = Emitter(func, check)
         text = emitter.text(_ENTRY)
-        way = self.level, emitter.vectors_given, emitter.straight
+        begin_functions(text, *self._way(emitter), soon)
+        return partial(self._finish, text, emitter)
+
+    def compile(self, func: Func, check: bool = False) -> LlvmExecutable:
+        emitter = Emitter(func, check)
+        return self._finish(emitter.text(_ENTRY), emitter)
+
+    def _way(self, emitter: Emitter) -> tuple[int, bool, bool]:
+        return self.level, emitter.vectors_given, emitter.straight
+
+    def _finish(self, text: str, emitter: Emitter) -> LlvmExecutable:
+        way = self._way(emitter)
         engine, address = load_functions(text, (_ENTRY,), *way)
         return LlvmExecutable(engine, address[_ENTRY], (code_key(text, *way), emitter.sites))
 

@@ -13,7 +13,7 @@ from sim.core.backends.base import (
     leaf_offsets,
 )
 from sim.core.backends.llvm.elementary import ElementaryWriter
-from sim.core.backends.llvm.toolchain import PRINT_SYMBOL
+from sim.core.backends.llvm.machine_code.toolchain import PRINT_SYMBOL
 from sim.core.backends.llvm.writer import literal, llvm_type, memory_type
 from sim.core.lang.ir.core import Block, Func, Op, Value, moved_scalars, split_memory
 from sim.core.lang.ir.lower_bounds import DEPTH, Bound, at_least_zero, made_bound

@@ -10,8 +10,8 @@ from sim.core.backends.llvm.lane_memory import Sums
 from sim.core.backends.llvm.lane_order import in_order, named
 from sim.core.backends.llvm.lane_values import InRows, LaneVector
 from sim.core.backends.llvm.lanes import LaneEmitter
+from sim.core.backends.llvm.machine_code.toolchain import gains_by_order
 from sim.core.backends.llvm.pipelining import BETWEEN, Stages, chain_of, in_stages, is_number, only_stores_rows
-from sim.core.backends.llvm.toolchain import gains_by_order
 from sim.core.backends.llvm.writer import llvm_type
 from sim.core.lang.analysis.thread_locality import suits_lanes
 from sim.core.lang.ir.core import Func, Op, Value, walk

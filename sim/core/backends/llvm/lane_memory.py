@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sim.core.backends.base import LANES, leaf_offsets
 from sim.core.backends.llvm.lane_values import ALL, Counting, InRows, Lane, LaneVector, LaneWriter, Split, Uniform
-from sim.core.backends.llvm.toolchain import has_few_registers
+from sim.core.backends.llvm.machine_code.toolchain import has_few_registers
 from sim.core.backends.llvm.writer import literal, llvm_type, memory_type
 from sim.core.lang.analysis.thread_locality import injective_axes, uniform_values
 from sim.core.lang.ir.core import Func, Op, Value, element_leaves, split_memory, walk

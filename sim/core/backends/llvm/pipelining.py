@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import inf
 
 from sim.core.backends.base import LANES
-from sim.core.backends.llvm.toolchain import gains_by_stages
+from sim.core.backends.llvm.machine_code.toolchain import gains_by_stages
 from sim.core.backends.llvm.writer import llvm_type
 from sim.core.lang.analysis.thread_locality import injective_axes, late_updates, own_arrays, uniform_values
 from sim.core.lang.ir.core import Func, Op, Value, split_memory

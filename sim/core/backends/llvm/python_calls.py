@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 
-from sim.core.backends.llvm.toolchain import load_functions
+from sim.core.backends.llvm.machine_code.toolchain import load_functions
 from sim.core.lang.memoize import memoize
 
 _TEXT = """

@@ -138,6 +138,11 @@ class Call:
     def __init__(self, spec: Specialisation, dims: tuple[int, ...], args: list[Any], device: Device) -> None:
         self.spec, self.dims, self.args, self.device = spec, dims, args, device
 
+    def begin(self, compiled: Compiled, args: FlatArguments, soon: bool = False) -> None:
+        """Begins to compile what will be run on such arguments."""
+        _, layout_flags = compiled.packing.packed(args)
+        compiled.begin(self.device, layout_flags, _check_bounds, thread_count(self.dims), soon)
+
     def run(self) -> None:
         self.run_as(self.spec.forward, self.args)
 

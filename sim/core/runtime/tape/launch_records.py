@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -59,22 +60,33 @@ class LaunchRecord:
     structures: Sequence[LiveIn] = ()
     strand: int | None = None
 
+    def begin_adjoint(self) -> None:
+        """Begins to compile what `backward` will run, if that is known by now: undo logs are not.  Gradients, which
+        are not there yet, will lie as values do."""
+        if self.counts is None:
+            alike = [self.call.args[k] for k in self.pair.plan.active]
+            self.call.begin(self.pair.adjoint, self._arguments_of_adjoint(alike))
+
+    def _arguments_of_adjoint(self, gradients: Sequence[array]) -> list[Any]:
+        call, plan = self.call, self.pair.plan
+        args = list(call.args)
+        for k, live_in in self.live_ins.items():
+            args[k] = _where(args[k], live_in)
+        args += [*gradients, *self.caches, *self.returned, *self._undo_logs()]
+        args += [_where(call.args[k], self.finals[k]) for k in plan.finals]
+        return args
+
     def backward(self) -> None:
         call, plan = self.call, self.pair.plan
         active = call.spec.active(call.args)
         if active != plan.active:
             changed = set(active).symmetric_difference(plan.active)
             raise activity_changed(f"'{call.spec.names[min(changed)]}'", self)
-        args = list(call.args)
-        for k, live_in in self.live_ins.items():
-            args[k] = _where(args[k], live_in)
-        graph = capturing()
-        for k in plan.active:
-            args.append(call.args[k].grad)
-            if graph is not None:
+        gradients, graph = [call.args[k].grad for k in plan.active], capturing()
+        if graph is not None:
+            for k in plan.active:
                 graph.uses_gradient(call.args[k].buffer)
-        args += [*self.caches, *self.returned, *self._undo_logs()]
-        args += [_where(call.args[k], self.finals[k]) for k in plan.finals]
+        args = self._arguments_of_adjoint(gradients)
         adjoint = partial(run, self.pair.adjoint, call.device, call.dims, args)
         saved = [replace(live_in) for live_in in self.structures if live_in.snapshot is not None]
         if saved:
@@ -169,6 +181,8 @@ def _where(a: array, live_in: LiveIn) -> array | Memory:
 
 def adjoint_of(call: Call, made: Differentiated) -> AdjointPair:
     """The adjoint for a launch: caches take the place of snapshots where that takes less memory."""
+    if not (made.candidates or made.must_cache or made.replayed or made.returning):
+        call.begin(call.spec.forward, call.args, soon=True)  # it runs as it is: meanwhile its adjoint is made
     if not made.candidates:
         return made.adjoint(made.candidates)
     spans = (extent_of(call.args[k]) for k in made.candidates if call.args[k] is not None)

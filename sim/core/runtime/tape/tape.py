@@ -158,6 +158,7 @@ class Tape:
         try:
             record = run_recorded(call, pair, before, self._live_ins, done and not aliases)
             record.structures = structures
+            record.begin_adjoint()
             if shared:
                 self._foreign.look(args[k] for k in active if k in spec.writes)
             self.records.append(record)

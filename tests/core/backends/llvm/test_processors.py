@@ -9,12 +9,12 @@ import sys
 
 import pytest
 
-from sim.core.backends.llvm import toolchain
+from sim.core.backends.llvm.machine_code import toolchain
 
 BUILD = """
 import sys
 from sim.core.backends.llvm.text import Emitter
-from sim.core.backends.llvm.toolchain import toolchain
+from sim.core.backends.llvm.machine_code.toolchain import toolchain
 from sim.core.lang.ir.core import Func
 from sim.core.lang.types import ArrayType, float32
 from sim.core.runtime.launch.kernel import Kernel
@@ -49,7 +49,7 @@ import sys
 from sim.constraints.base import REGISTRY
 from sim.constraints.projection import make_projection
 from sim.core.backends.llvm.text import Emitter
-from sim.core.backends.llvm.toolchain import toolchain
+from sim.core.backends.llvm.machine_code.toolchain import toolchain
 from sim.core.lang.ir.core import Func
 from sim.core.lang.types import ArrayType, float32
 

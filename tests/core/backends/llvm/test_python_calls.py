@@ -12,8 +12,8 @@ import weakref
 import numpy as np
 import pytest
 
+from sim.core.backends.llvm.machine_code.toolchain import load_functions
 from sim.core.backends.llvm.python_calls import builtin_repeat, builtin_run
-from sim.core.backends.llvm.toolchain import load_functions
 
 ADD = """
 define void @add(ptr %block, i64 %begin, i64 %end) nounwind {

@@ -19,6 +19,8 @@ import numpy as np
 
 from sim.core.backends import cache
 from sim.core.backends.base import print_text
+from sim.core.backends.llvm.machine_code.compile_processes import compile_processes
+from sim.core.backends.llvm.machine_code.object_code import ObjectCompiler
 from sim.core.backends.objects import host, load_object
 from sim.core.lang.memoize import compiling, memoize
 from sim.core.lang.types import SCALARS
@@ -47,12 +49,6 @@ def _print(template: bytes, kinds: bytes, values: int) -> None:
     sys.stdout.write(print_text(template.decode(), shown))
 
 
-_SHORT = ("always_inliner", "sroa", "instruction_combine", "simplify_cfg", "new_gvn", "dead_code_elimination")
-"""The passes for code that has its vectors, and no inner loops.  Our own have left little to do: LLVM's full list, with
-the second scheduling of instructions that the highest level of its code generator adds, takes twice the time for code
-that is no faster."""
-
-
 @functools.cache
 def _known() -> dict[str, int]:
     """Addresses of the functions that compiled code may call, beside those of the C library."""
@@ -60,61 +56,13 @@ def _known() -> dict[str, int]:
     return {name: ctypes.cast(function, ctypes.c_void_p).value or 0 for name, function in functions.items()}
 
 
-class Toolchain:
-    """llvmlite, set up for this machine."""
+class Toolchain(ObjectCompiler):
+    """LLVM, and its linker for this process."""
 
     def __init__(self) -> None:
-        import llvmlite.binding as llvm
-
-        self.llvm: Any = llvm
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
+        super().__init__()
         for name, address in _known().items():
-            llvm.add_symbol(name, address)
-        self.triple = llvm.get_process_triple()
-        if sys.platform == "win32":  # COFF unwind relocations do not survive the run-time linker
-            self.triple += "-elf"
-        self.cpu, self.features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
-        self.version = ".".join(map(str, llvm.llvm_version_info))
-
-    def machine(self, level: int) -> Any:
-        target = self.llvm.Target.from_triple(self.triple)
-        return target.create_target_machine(
-            cpu=self.cpu, features=self.features, opt=level, reloc="default", codemodel="jitdefault", jit=True
-        )
-
-    def optimise(self, text: str, level: int, vectors_given: bool = False, straight: bool = False) -> tuple[Any, Any]:
-        """The optimised module, and the machine that it is for.
-
-        vectors_given: the text has vectors where it wants them; LLVM would gather the scalars of indices into more of
-            them, and spend longer on taking these apart again.
-        straight: there is no loop but that over the threads.
-        """
-        short = straight and vectors_given and level > 1
-        module = self.llvm.parse_assembly(text)
-        machine = self.machine(1 if short else level)
-        module.triple, module.data_layout = self.triple, str(machine.target_data)
-        module.verify()
-        options = self.llvm.create_pipeline_tuning_options(speed_level=level)
-        # Loops inside of threads are left alone: LLVM 22, built with assertions as in the wheels of llvmlite, ends the
-        # process where its two models of what such a loop costs disagree, as they do for some processors.
-        options.loop_vectorization = options.loop_interleaving = level > 1 and straight and not vectors_given
-        options.loop_unrolling = level > 1
-        options.slp_vectorization = level > 1 and not vectors_given
-        passes = self.llvm.create_pass_builder(machine, options)
-        if short:
-            manager = self.llvm.create_new_module_pass_manager()
-            for name in _SHORT:
-                getattr(manager, f"add_{name}_pass")()
-        else:
-            manager = passes.getModulePassManager()
-        manager.run(module, passes)
-        return module, machine
-
-    def build(self, text: str, level: int, vectors_given: bool, straight: bool = False) -> bytes:
-        """An object file from LLVM text."""
-        module, machine = self.optimise(text, level, vectors_given, straight)
-        return machine.emit_object(module)
+            self.llvm.add_symbol(name, address)
 
     def link(self, code: bytes, symbols: Sequence[str]) -> tuple[Any, list[int]]:
         """Puts an object file into memory: the engine that owns it, and the addresses of functions."""
@@ -187,10 +135,26 @@ def load_functions(
     with compiling:
         found = load_again(key, symbols)
         if found is None:
-            code = toolchain().build(text, level, vectors_given, straight)
+            code = compile_processes.taken(key)
+            if code is None:
+                code = toolchain().build(text, level, vectors_given, straight)
+                compile_processes.compiled_alone(text)
             cache.save(key, code)
             found = _put_into_memory(code, symbols)
     return found
+
+
+def begin_functions(
+    text: str, level: int = 3, vectors_given: bool = False, straight: bool = False, soon: bool = False
+) -> None:
+    """Lets another process, if there is one, begin with what `load_functions` of the same arguments will be asked for.
+
+    soon: see `CompileProcesses.begin`.
+    """
+    key = code_key(text, level, vectors_given, straight)
+    with compiling:
+        if not cache.holds(key):
+            compile_processes.begin(key, text, (level, vectors_given, straight), soon)
 
 
 def load_again(key: str, symbols: Sequence[str]) -> tuple[Any, dict[str, int]] | None:
