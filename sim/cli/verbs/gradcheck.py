@@ -9,7 +9,7 @@ from sim.cli.terminal.tables import print_columns
 from sim.cli.verbs.base import Verb, load
 from sim.cli.verbs.modules import UsageError
 from sim.core.lang.types import float64
-from sim.identify.assess.gradcheck import NEARBY, TOLERANCE, check_gradient
+from sim.identify.assess.gradcheck import NEARBY, TOLERANCE, SlopeCheck, check_gradient
 from sim.identify.report.contacts import contact_rows
 from sim.identify.report.rows import growth_rows
 from sim.io import to_json
@@ -28,7 +28,7 @@ def _run(options: argparse.Namespace) -> int:
     good = all(row.ok for row in rows)
     if options.json:
         shown = [
-            {**vars(row), "error": row.error, "ok": row.ok, "rough": row.rough, "vanishes": row.vanishes}
+            {**vars(row), **{k: getattr(row, k) for k in ("error", "resolution", "ok", "rough", "vanishes")}}
             for row in rows
         ]
         told = {"rows": shown, "ok": good, "gradient_growth": growth_rows(growth), "contacts": counts}
@@ -44,7 +44,7 @@ def _run(options: argparse.Namespace) -> int:
         ("step", lambda row: f"{row.step:g}"),
         ("contacts switched", lambda row: str(row.switched)),
         ("scatter nearby", lambda row: f"{row.scatter:.1e}"),
-        ("", lambda row: "zero within rounding" if row.vanishes else "ok" if row.ok else "OFF"),
+        ("", _verdict),
     )
     for name, found in growth.items():
         print(
@@ -69,6 +69,14 @@ def _run(options: argparse.Namespace) -> int:
             " ends, and it says less of the gradient"
         )
     return 0 if good else 1
+
+
+def _verdict(row: SlopeCheck) -> str:
+    if row.vanishes:
+        return "zero within rounding"
+    if not row.ok:
+        return "OFF"
+    return "ok" if row.error <= TOLERANCE else f"ok within rounding, {row.resolution:.0e}"
 
 
 GRADCHECK = Verb(

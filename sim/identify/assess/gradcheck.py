@@ -10,6 +10,9 @@ switches do, contacts above all, shows when the derivative is taken at neighbour
 loss, and its slope at one point is not that of its mean (H. J. T. Suh, M. Simchowitz, K. Zhang, R. Tedrake, "Do
 Differentiable Simulators Give Better Policy Gradients?", 2022).
 
+What a difference can tell ends where the noise of the loss begins: sums in other orders of numbers that are all but
+equal.  It is measured, by the loss next to the point, where a straight line is all that should be left of it.
+
 And at a switch there is no derivative: the gradient is that to one side, and is compared with the differences to both.
 Contacts are looked at, step by step, at the point (`sim.solvers.ContactWatch`) and at both ends of each difference.
 """
@@ -26,6 +29,10 @@ STEPS = (1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6, 3e-7, 1e-7)
 TOLERANCE = 1e-5
 LAST_BITS = 8 * float(np.finfo(np.float64).eps)
 """Relative, of a loss: what is left of it in the difference of two values that should be equal."""
+CLOSE = 1e-9 * np.linspace(-1.0, 1.0, 8)
+"""Coordinates, about the point, at which the noise of the loss is measured."""
+SURE = 3.0
+"""Standard deviations of the noise that a difference is trusted to."""
 NEARBY = np.linspace(-1e-2, 1e-2, 7)
 """Coordinates, about the point, at which the derivative is taken again."""
 ROUGH = 0.25
@@ -41,7 +48,7 @@ class SlopeCheck:
     scatter: of the derivative at `NEARBY` coordinates about a straight line, over its size there (root mean squares).
     at_switch: contacts within a relative 1e-6 of a switch at the point itself; then sides are the differences to both
     sides of it, and the gradient may be that of one.
-    rounding: what the last bits of the loss make of such a difference.
+    rounding: what the noise of the loss, or its last bits, make of such a difference.
     """
 
     parameter: str
@@ -69,9 +76,15 @@ class SlopeCheck:
         return abs(self.gradient - difference) / scale if scale else 0.0
 
     @property
+    def resolution(self) -> float:
+        """The relative error up to which rounding lets differences tell."""
+        scale = max(abs(self.gradient), abs(self.difference))
+        return self.rounding / scale if scale else 0.0
+
+    @property
     def ok(self) -> bool:
-        """Whether it is below the tolerance, or nothing depends on the parameter."""
-        return self.vanishes or self.error <= TOLERANCE
+        """Whether it is below the tolerance as far as differences can tell, or nothing depends on the parameter."""
+        return self.vanishes or self.error <= TOLERANCE + self.resolution
 
     @property
     def rough(self) -> bool:
@@ -93,9 +106,10 @@ def check_gradient(problem: Problem, x: np.ndarray | None = None, seed: int = 0)
         own = rng.normal(size=part.stop - part.start)
         direction[part] = own / np.linalg.norm(own) if own.size > 1 else 1.0
         directions[name] = direction
-    near = _nearby(problem, x, sum(directions.values(), np.zeros(x.size)), gradient)
+    whole = sum(directions.values(), np.zeros(x.size))
+    near = _nearby(problem, x, whole, gradient)
     there = sum(look.count.switching for look in problem.contacts(x))
-    last_bits = LAST_BITS * abs(problem.value(x))
+    last_bits = max(LAST_BITS * abs(problem.value(x)), SURE * _noise(problem, x, whole))
     rows = []
     for name, direction in directions.items():
         slope = float(gradient @ direction)
@@ -116,6 +130,13 @@ def scatter(slopes: np.ndarray) -> float:
     rest = slopes - np.polyval(np.polyfit(NEARBY, slopes, 1), NEARBY)
     size = float(np.sqrt(np.mean(slopes**2)))
     return float(np.sqrt(np.mean(rest**2))) / size if size else 0.0
+
+
+def _noise(problem: Problem, x: np.ndarray, direction: np.ndarray) -> float:
+    """Standard deviation of the loss about a straight line, within `CLOSE` coordinates along a direction."""
+    values = np.array([problem.value(x + offset * direction) for offset in CLOSE])
+    rest = values - np.polyval(np.polyfit(CLOSE / CLOSE[-1], values, 1), CLOSE / CLOSE[-1])
+    return float(np.sqrt(np.sum(rest**2) / (len(values) - 2)))
 
 
 def _nearby(problem: Problem, x: np.ndarray, direction: np.ndarray, middle: np.ndarray) -> np.ndarray:

@@ -2,13 +2,15 @@
 
 import json
 import warnings
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from tools.scenes.problems import write_scene
 
 import sim
 from sim.cli import main
-from sim.identify.assess.gradcheck import ROUGH, check_gradient
+from sim.identify.assess.gradcheck import ROUGH, SURE, TOLERANCE, check_gradient
 
 PENDULUM = """\
 format: 1
@@ -116,3 +118,33 @@ def test_scatter_of_a_contact(tmp_path):
     print(found)
     assert all(row.ok for row in found.values())
     assert found[20].rough and found[20].scatter > ROUGH > 100 * found[400].scatter
+
+
+class Noisy:
+    """A problem in what `check_gradient` asks of one: a loss whose last digits are noise, and its gradient times 1 +
+    `wrong`."""
+
+    start = np.array([0.7])
+    space = SimpleNamespace(slices={"x": slice(0, 1)})
+
+    def __init__(self, noise: float, wrong: float) -> None:
+        self.noise, self.wrong, self.rng = noise, wrong, np.random.default_rng(3)
+
+    def value(self, x: np.ndarray) -> float:
+        return float(5.0 + np.sin(x[0]) + self.noise * self.rng.normal())
+
+    def evaluate(self, x: np.ndarray) -> SimpleNamespace:
+        return SimpleNamespace(gradient=np.cos(x) * (1.0 + self.wrong))
+
+    def contacts(self, x: np.ndarray) -> list:
+        return []
+
+
+@pytest.mark.parametrize("noise", [1e-12, 1e-9, 1e-7])
+def test_a_difference_is_trusted_as_far_as_noise_lets_it(noise):
+    (right,) = check_gradient(Noisy(noise, 0.0))
+    assert right.ok and not right.vanishes
+    assert 0.3 * noise < right.rounding * right.step / SURE < 3.0 * noise
+    assert (right.resolution > TOLERANCE) == (noise > 1e-10)
+    (off,) = check_gradient(Noisy(noise, 2.0 * (TOLERANCE + right.resolution)))
+    assert not off.ok
