@@ -126,8 +126,8 @@ class ArgumentPacking:
         try:
             return self._packed(args)
         except (struct.error, OverflowError) as error:
-            given = ", ".join(f"'{name}' = {args[k]!r}" for k, name in self._numbers.items())
-            raise LaunchError(f"kernel '{self._name}': a number does not fit its type, {error}: {given}") from None
+            numbers = ", ".join(f"'{name}' = {args[k]!r}" for k, name in self._numbers.items())
+            raise LaunchError(f"kernel '{self._name}': a number does not fit its type, {error}: {numbers}") from None
         except AttributeError:
             missing = [(k, nothing) for k, nothing in self._nothing if args[k] is None]
             if not missing:
