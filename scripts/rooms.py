@@ -16,9 +16,9 @@ LAYERS = """
     core._began core.lang.errors core.lang.warp_errors core.config core.lang.constants core.lang.memoize core.lang.types
     core.lang.references core.lang.ir core.lang.analysis
     core.lang.frontend.source core.lang.frontend.elsewhere core.lang.frontend.function core.lang.frontend.custom
-    core.lang.frontend.captures core.lang.frontend.traced core.lang.frontend.local_arrays
-    core.lang.frontend.lower_bounds core.lang.frontend.pointers core.lang.frontend.tracing
-    core.lang.frontend
+    core.lang.frontend.captures core.lang.frontend.traced core.lang.frontend.chosen_arrays
+    core.lang.frontend.local_arrays core.lang.frontend.lower_bounds core.lang.frontend.pointers
+    core.lang.frontend.tracing core.lang.frontend
     core.lang.library core.lang.autodiff
     core.lang.instrument core.lang core.backends
     core.runtime.ambient.stacks core.runtime.memory core.runtime.compiled core.runtime.ambient

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 from sim.core.lang.frontend import pointers
+from sim.core.lang.frontend.chosen_arrays import by_option
 from sim.core.lang.frontend.traced import (
     ArrayRef,
+    ChosenArray,
     Keywords,
     LocalArray,
     LValue,
@@ -91,8 +94,12 @@ def _atomic(name: str, how: str, doc: str) -> None:
         if how == "add" and t.unused is node:
             t.accumulate(place, values)
             return None
-        leaves = range(place.first, place.first + len(values))
-        return t.compose(place.type, iter(t.b.atomic(how, place.array, place.index, leaves, values, None, compared)))
+        leaves, array = range(place.first, place.first + len(values)), place.array
+
+        def old(array: Value) -> Sequence[Value]:
+            return t.b.atomic(how, array, place.index, leaves, values, None, compared)
+
+        return t.compose(place.type, iter(by_option(t.b, array, old) if isinstance(array, ChosenArray) else old(array)))
 
     NAMES[name] = Builtin(name, handler, doc)
 

@@ -14,7 +14,7 @@ has not been loaded yet, so that `a[i].x` loads one scalar and can be assigned t
 from __future__ import annotations
 
 import types as python_types
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -95,8 +95,27 @@ class PointerArray:
     constant: bool = False
 
 
-AnyMemory: TypeAlias = Value | LocalArray | PointerArray
-"""What an `ArrayRef` shows: a parameter, a local array, memory by its address."""
+@dataclass(frozen=True, eq=False)
+class ChosenArray:
+    """One of several array parameters, of one type, which the run chooses: that whose number `which` is.
+
+    A parameter's number is its place among those of the kernel, so that choices of choices need no other numbers.
+    """
+
+    options: Mapping[int, Value]
+    which: Value
+
+    @property
+    def type(self) -> ArrayType:
+        return next(iter(self.options.values())).type  # type: ignore[return-value]
+
+    @property
+    def name(self) -> str:
+        return " or ".join(option.name for option in self.options.values())
+
+
+AnyMemory: TypeAlias = Value | LocalArray | PointerArray | ChosenArray
+"""What an `ArrayRef` shows: a parameter, a local array, memory by its address, one of several parameters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,7 +276,8 @@ def flatten(x: TracedValue) -> list[Value]:
     if isinstance(x, tuple):
         return [v for part in x for v in flatten(part)]
     if isinstance(x, ArrayRef):
-        return [v for k in x.index for v in ((k.start, k.step, k.extent) if isinstance(k, Axis) else (k,))]
+        shown = [v for k in x.index for v in ((k.start, k.step, k.extent) if isinstance(k, Axis) else (k,))]
+        return [*shown, x.array.which] if isinstance(x.array, ChosenArray) else shown
     return []
 
 
@@ -279,13 +299,12 @@ def rebuild(x: TracedValue, values: Iterator[Value]) -> TracedValue:
     if isinstance(x, tuple):
         return tuple(rebuild(v, values) for v in x)
     if isinstance(x, ArrayRef):
-        return ArrayRef(
-            x.array,
-            tuple(
-                Axis(next(values), next(values), next(values), k.indices) if isinstance(k, Axis) else next(values)
-                for k in x.index
-            ),
+        index = tuple(
+            Axis(next(values), next(values), next(values), k.indices) if isinstance(k, Axis) else next(values)
+            for k in x.index
         )
+        chosen = isinstance(x.array, ChosenArray)
+        return ArrayRef(ChosenArray(x.array.options, next(values)) if chosen else x.array, index)  # type: ignore[union-attr]
     return x
 
 
@@ -293,7 +312,18 @@ def extent_of(b: Builder, array: AnyMemory, k: int) -> Value:
     """The extent of dimension k of an array."""
     if isinstance(array, PointerArray):
         return array.shape[k]
+    if isinstance(array, ChosenArray):
+        return by_selection(b, array, lambda option: b.shape(option, k))
     return b.const(array.shape[k], int32) if isinstance(array, LocalArray) else b.shape(array, k)
+
+
+def by_selection(b: Builder, array: ChosenArray, number: Callable[[Value], Value]) -> Value:
+    """A number of the array that is chosen: it costs nothing to have that of the others too."""
+    first, *rest = array.options.items()
+    found = number(first[1])
+    for place, option in rest:
+        found = b.emit("select", b.emit("eq", array.which, b.const(place, int32)), number(option), found)
+    return found
 
 
 def dimensions(b: Builder, x: ArrayRef) -> list[Value | Axis]:
@@ -309,7 +339,9 @@ def extents(b: Builder, x: ArrayRef) -> Extents:
 
 def like_views(a: ArrayRef, b: ArrayRef) -> bool:
     """Whether two views of one array show its dimensions in the same way, so that only numbers tell them apart."""
-    return a.array is b.array and [_way(k) for k in a.index] == [_way(k) for k in b.index]
+    chosen = isinstance(a.array, ChosenArray) and isinstance(b.array, ChosenArray)
+    one = a.array.options == b.array.options if chosen else a.array is b.array  # type: ignore[union-attr]
+    return one and [_way(k) for k in a.index] == [_way(k) for k in b.index]
 
 
 def _way(k: Value | Axis) -> int | str:

@@ -14,6 +14,7 @@ from sim.core.lang.frontend.elsewhere import NUMPY, WARP, instead
 from sim.core.lang.frontend.source import own_module
 from sim.core.lang.frontend.traced import (
     ArrayRef,
+    ChosenArray,
     Extents,
     LocalArray,
     LValue,
@@ -23,6 +24,7 @@ from sim.core.lang.frontend.traced import (
     StructValue,
     TracedValue,
     VectorValue,
+    by_selection,
     describe,
     extents,
     is_number,
@@ -143,6 +145,8 @@ def _address(t: Context, x: ArrayRef, node: ast.AST) -> Value:
         raise t.error(node, "an array that a kernel makes has no address: it is a row of values")
     if x.index:
         raise t.error(node, "the address of a part of an array", "take that of the array")
+    if isinstance(x.array, ChosenArray):
+        return by_selection(t.b, x.array, t.b.address)
     return t.b.address(x.array) if isinstance(x.array, Value) else x.array.address
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import enum
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from sim.core.lang.errors import KernelError, Span
-from sim.core.lang.frontend import local_arrays, pointers
+from sim.core.lang.frontend import chosen_arrays, local_arrays, pointers
 from sim.core.lang.frontend.captures import Captures
 from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.lower_bounds import LowerBounds
@@ -19,6 +19,7 @@ from sim.core.lang.frontend.source import own_module
 from sim.core.lang.frontend.traced import (
     AnyMemory,
     ArrayRef,
+    ChosenArray,
     LocalArray,
     LValue,
     Mismatch,
@@ -304,11 +305,13 @@ class Context:
         if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
             both = [self.unify(x, y) for x, y in zip(a, b, strict=True)]
             return tuple(x for x, _ in both), tuple(y for _, y in both)
+        if isinstance(a, ArrayRef) and isinstance(b, ArrayRef):
+            a, b = chosen_arrays.as_choices(self.b, self.block.params, a, b)
         if isinstance(a, ArrayRef) and isinstance(b, ArrayRef) and like_views(a, b):
             rows = [self.unify(x, y) for x, y in zip(flatten(a), flatten(b), strict=True)]
             return rebuild(a, iter([x for x, _ in rows])), rebuild(b, iter([y for _, y in rows]))
         if isinstance(a, ArrayRef) and isinstance(b, ArrayRef):
-            raise Mismatch("two different arrays", "choose between their elements: `a[i] if c else b[i]`")
+            raise Mismatch("two different arrays, or parts of them", "choose between elements: `a[i] if c else b[i]`")
         raise Mismatch(f"{describe(a)} and {describe(b)}")
 
     def _or_mismatch(self, typed: Value, other: TracedValue, ty: Type) -> Value:
@@ -363,9 +366,14 @@ class Context:
         """The value of a `LValue`; other values as they are."""
         if not isinstance(x, LValue):
             return x
+        return self.compose(x.type, iter(self._leaves(x)))
+
+    def _leaves(self, x: LValue) -> Sequence[Value]:
         count = len(leaves_of(in_memory(x.type)))
+        if isinstance(x.array, ChosenArray):
+            return chosen_arrays.by_option(self.b, x.array, lambda option: self._leaves(replace(x, array=option)))
         if isinstance(x.array, LocalArray):
-            values = local_arrays.read(self.b, x, self.env[x.array.name])
+            values: Sequence[Value] = local_arrays.read(self.b, x, self.env[x.array.name])
         elif isinstance(x.array, PointerArray):
             values = pointers.read(self.b, x)
         elif x.offset is None:
@@ -373,10 +381,13 @@ class Context:
         else:
             leaves = range(x.first, x.first + x.extent)
             values = [self.b.load(x.array, x.index, leaves, self.leaf(x.offset, c))[0] for c in range(count)]
-        return self.compose(x.type, iter(values))
+        return values
 
     def write(self, x: LValue, values: Sequence[Value], how: Callable[..., Any]) -> None:
         """Store or accumulate leaves; `how`: `Builder.store` or `Builder.accum`."""
+        if isinstance(x.array, ChosenArray):
+            chosen_arrays.by_option(self.b, x.array, lambda option: self.write(replace(x, array=option), values, how))
+            return
         if isinstance(x.array, LocalArray):
             content = self.env[x.array.name]
             self.env[x.array.name] = local_arrays.written(self.b, x, content, values, how == self.b.accum)
@@ -395,6 +406,9 @@ class Context:
 
     def accumulate(self, x: LValue, values: Sequence[Value]) -> None:
         """Add to leaves.  A literal 0 adds nothing: that leaf is left alone."""
+        if isinstance(x.array, ChosenArray):
+            chosen_arrays.by_option(self.b, x.array, lambda option: self.accumulate(replace(x, array=option), values))
+            return
         adds = [c for c, v in enumerate(values) if constant(v) != 0.0] if x.offset is None else []
         if len(adds) == len(values) or not adds or not isinstance(x.array, Value):
             self.write(x, values, self.b.accum)

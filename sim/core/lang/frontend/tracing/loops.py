@@ -14,6 +14,7 @@ from functools import partial
 
 from sim.core.lang.errors import KernelError
 from sim.core.lang.frontend.traced import (
+    ArrayRef,
     Mismatch,
     Range,
     StructValue,
@@ -24,6 +25,7 @@ from sim.core.lang.frontend.traced import (
     flatten,
     is_number,
     is_typed,
+    like_views,
     rebuild,
     same,
     type_of,
@@ -408,6 +410,10 @@ def _discover(
                 del carried.start[name]
                 carried.lost.add(name)
                 grown = True
+            elif isinstance(end, ArrayRef):  # another array that it may be
+                first, _ = t.unify(carried.start[name], end)
+                if not like_views(first, carried.start[name]):
+                    carried.start[name], grown = first, True
             continue
         if name in targets or name in carried.lost or same(start, end):
             continue

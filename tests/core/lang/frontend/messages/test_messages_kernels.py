@@ -321,26 +321,3 @@ def test_a_script_prints_no_internal_frames(tmp_path):
     shown = subprocess.run([sys.executable, str(script)], capture_output=True, text=True).stderr
     assert "During handling" not in shown and shown.count('  File "') == 1, shown
     assert "numpy.round" in shown
-
-
-def test_a_choice_between_arrays_says_what_to_choose_between():
-    @sim.kernel
-    def chosen(a: sim.array[float], b: sim.array[float], out: sim.array[float]):
-        i = sim.tid()
-        r = a if out[i] > 0.5 else b
-        out[i] = r[i]
-
-    @sim.kernel
-    def branched(a: sim.array[float], b: sim.array[float], out: sim.array[float]):
-        i = sim.tid()
-        if out[i] > 0.5:
-            r = a
-        else:
-            r = b
-        out[i] = r[i]
-
-    arrays = [sim.zeros(1, dtype=float) for _ in range(3)]
-    with pytest.raises(sim.KernelError, match=r"a choice are two different arrays[^`]*choose between.*`a\[i\]"):
-        sim.launch(chosen, 1, arrays)
-    with pytest.raises(sim.KernelError, match="`r` is two different arrays after the branches of the `if` on line"):
-        sim.launch(branched, 1, arrays)
