@@ -486,6 +486,12 @@ def _check_weights(parts: ModelParts) -> None:
             )
         if block.motions and block.free.any():
             raise ModelError("motion of a body that is free", "Hold it: held=True")
+        for name in ("velocity", "spin"):
+            if getattr(block, name).any() and not block.free.any():
+                raise ModelError(
+                    f"the body {block.label!r} is held: its {name} would move nothing",
+                    "Give it a motion: motion=[{'move': ...}] or [{'turn': ...}], with 'ease': 'linear'",
+                )
 
 
 def _thickness(blocks: Sequence[PointBlock]) -> np.ndarray:
