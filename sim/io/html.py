@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from html import escape
 from typing import Any
@@ -89,9 +90,14 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return f'<div class="scroll"><table><thead><tr>{titles}</tr></thead>\n<tbody>{body}</tbody></table></div>'
 
 
+def with_code(text: str) -> str:
+    """Words in backticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
 def name_cell(name: str, note: str) -> str:
     """A name and, below it, a remark."""
-    return f"<code>{escape(name)}</code>" + (f'<div class="remark">{escape(note)}</div>' if note else "")
+    return f"<code>{escape(name)}</code>" + (f'<div class="remark">{with_code(note)}</div>' if note else "")
 
 
 def copyable(identifier: str, title: str, text: str) -> str:

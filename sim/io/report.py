@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -17,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.io.html import charts, copyable, format_number, name_cell, quantity, section, table
+from sim.io.html import charts, copyable, format_number, name_cell, quantity, section, table, with_code
 from sim.io.player import Take, player_data
 from sim.io.report_fit import (
     ContactRow,
@@ -246,14 +245,9 @@ def _notes(notes: Sequence[str]) -> str:
         return ""
     return (
         '<section class="card notes"><ul>'
-        + "".join(f"<li>{_with_code(note)}</li>" for note in notes)
+        + "".join(f"<li>{with_code(note)}</li>" for note in notes)
         + "</ul></section>"
     )
-
-
-def _with_code(text: str) -> str:
-    """Words in backticks as code."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def _player(takes: Sequence[Take]) -> str:
