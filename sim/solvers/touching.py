@@ -24,6 +24,7 @@ from sim.constraints.contact.impulses.at_once import (
     make_struck,
     make_unstruck,
 )
+from sim.constraints.contact.impulses.gains import make_gains
 from sim.constraints.contact.impulses.rebound import make_inertias, make_meeting, make_rebound
 from sim.constraints.contact.impulses.restitution import Answered, NoRebound, Rebounding, Restitution
 from sim.constraints.contact.impulses.rows import RowLayout, row_struct
@@ -87,6 +88,7 @@ class FrictionStep:
         self.restitution: Restitution = bounded if self._rebounds else NoRebound()
         self.crowded = self.near is not None or crowded(model, self.batches)
         self._added = self._make_added(self._rebounds)
+        self._gains = self._make_gains(isinstance(self.restitution, Rebounding))
         self._parts = make_room(model, self.moving, self.crowded)
         self.choices = Choices(model, self.bodies, [batch for batch in self.batches if batch.set.surface], self.near)
         self.touching: dict[str, Touching] = {}
@@ -134,12 +136,33 @@ class FrictionStep:
             setattr(self.moving, name, made[-1])
         return made
 
+    def _make_gains(self, counts: bool) -> list[array]:
+        """Room for the velocities of the step without contacts, and for what forces add to them."""
+        model, real = self.model, self.model.dtype
+        n, bodies = (model.particle_count, model.body_count) if counts else (0, 0)
+        kinds = (n, vector(3, real)), (bodies, vector(6, real))
+        made = [zeros(size, kind, model.device, model.requires_grad) for size, kind in kinds for _ in range(2)]
+        _, self.moving.gains, _, self.moving.body_gains = made
+        return made
+
+    def _find_gains(self, before: State, dt: float) -> None:
+        """What forces, and motions of what is held, add to velocities in the step that was predicted."""
+        model, bodies, moving = self.model, self.bodies, self.moving
+        v, gained, qd, body_gained = self._gains
+        gains, body_gains = make_gains(model.dtype)
+        if v.size:
+            given = [moving.particle, moving.x_ref, before.particle_qd, dt]
+            launch(gains, v.size, given, [v, gained])
+        if qd.size:
+            given = [bodies.start, bodies.momentum, before.body_qd, dt, *bodies.moving]
+            launch(body_gains, qd.size, given, [qd, body_gained])
+
     @property
     def scratch(self) -> list[array]:
         """Arrays that every step writes before it reads them."""
         near = [] if self.near is None else self.near.scratch
         passing = [*self.passing.scratch, *self.points_passing.scratch]
-        own = [self.moving.inertia, *self._parts, *self._added]
+        own = [self.moving.inertia, *self._parts, *self._added, *self._gains]
         return [*near, *passing, *self.dry.scratch, *self.choices.scratch, *own] + [
             a
             for t in self.touching.values()
@@ -187,6 +210,8 @@ class FrictionStep:
             self.dry.find(before.body_qd, moving.body_qd_last, dt)
         if self.gains is not None:
             moving.gains, moving.body_gains = self.gains
+        else:
+            self._find_gains(before, dt)
         for values in self._added:
             values.zero_()
         self.choices.begin(before, dt)

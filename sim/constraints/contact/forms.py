@@ -68,12 +68,12 @@ def moving_struct(real: Scalar) -> Struct:
     """Of all that moves in a step: w, inverse masses of particles [1/kg]; x_ref, where they began [m]; `particle`,
     what the step works on of them; v and body_qd, velocities before the step, or after it, v_before and
     body_qd_before those before it, v_last and body_qd_last those before the last step; gains and body_gains, what
-    forces add to these (`HeldVelocities`, where joints hold what is touched); carried, lasting, parting, and those
-    of bodies: see `parted`; struck, strikes, gram and partner, of bodies: see `at_once`; mechanism and body_mechanism,
-    the numbers of what joints make of them, and of these reached, see `afterwards`, and stretch, see `extrapolation`;
-    since, body_since, trend and body_trend: see these; added and body_added, what impacts have added to their energy
-    [J]: see `energy`; bodies: see `body_struct`, with their dx, turn, impulse and
-    momentum; inertia: their inverse inertias in the world as the step ends; and gravity (1,)."""
+    forces add to these (where joints hold what is touched, or impacts are counted); carried, lasting, parting, and
+    those of bodies: see `parted`; struck, strikes, gram and partner, of bodies: see `at_once`; mechanism and
+    body_mechanism, the numbers of what joints make of them, and of these reached, see `afterwards`, and stretch, see
+    `extrapolation`; since, body_since, trend and body_trend: see these; added and body_added, what impacts have added
+    to their energy [J]: see `energy`; bodies: see `body_struct`, with their dx, turn, impulse and momentum; inertia:
+    their inverse inertias in the world as the step ends; and gravity (1,)."""
     vec3 = vector(3, real)
     kinds = {
         "w": real,

@@ -19,7 +19,7 @@ from sim.constraints.contact.impulses.restitution import Restitution
 from sim.constraints.particles import particle_layout
 from sim.constraints.slots.linearization import masses_of, row_functions, velocities_of
 from sim.constraints.slots.pattern import Slots
-from sim.constraints.slots.rotations import exponential
+from sim.constraints.slots.rotations import exponential, logarithm
 from sim.core.lang.frontend.builtins import max, static
 from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.library.vector import cross
@@ -71,6 +71,32 @@ def push_of(slots: Slots, real: Scalar, restitution: Restitution) -> Function:
 
 
 @memoize
+def before_that_of(slots: Slots) -> Function:
+    """`before_that(last, v_0, masses, since, moved, turns, dt)` in a kernel: the velocities of all movers before the
+    last step, from which `turning` goes on straight; of what is held those from which it leads to this step's own."""
+    n_particles, n_bodies = len(slots.particles), len(slots.bodies)
+
+    @func
+    def of_one(last, v, mass, motion, dt):
+        if mass == 0.0:  # a tray that swings is not as fast as before: what turns round on it would do so too late
+            last = 2.0 * v - motion / dt
+        return last
+
+    @func
+    def before_that(last, v_0, masses, since, moved, turns, dt):
+        motions = [since[p] for p in static(range(n_particles))] + [
+            moved[k // 2] if k % 2 == 0 else logarithm(turns[k // 2]) for k in static(range(2 * n_bodies))
+        ]
+        return [of_one(last[p], v_0[p], masses[p], motions[p], dt) for p in static(range(n_particles))] + [
+            of_one(last[n_particles + k], v_0[n_particles + k], masses[n_particles + k // 2], motions[n_particles + k],
+                   dt)
+            for k in static(range(2 * n_bodies))
+        ]  # fmt: skip
+
+    return before_that
+
+
+@memoize
 def make_contact_projection(
     c: Constraint, slots: Slots, real: Scalar, first: bool, restitution: Restitution, form: Form
 ) -> Kernel:
@@ -84,6 +110,7 @@ def make_contact_projection(
     hit, slip, slip_rate = hit_of(c, slots, real), slip_of(slots), slip_rate_of(slots)
     velocities, mobility, n_particles = velocities_of(slots), mobility_of(slots, real), len(slots.particles)
     gap, (_, response, product) = gap_of(c, slots, real), row_functions(slots)
+    before_that = before_that_of(slots)
 
     @func
     def one(k, contacts, moving, dt):
@@ -107,7 +134,8 @@ def make_contact_projection(
             dlam, mu = max(R / own, -lam), 0.5 * (surface.friction[k] + surface.other_friction[k])
             K, before = mobility(E, masses, inertias), along_both(T, lam_t)
             u = along_both(T, slip(n, share, arms, since, moved, turns) - impacts.before[k])
-            v_last = velocities(p_k, b_k, moving.v_last, moving.body_qd_last)
+            v_last = before_that(velocities(p_k, b_k, moving.v_last, moving.body_qd_last), v_0, masses, since, moved,
+                                 turns, dt)  # fmt: skip
             rates = [along_both(T, slip_rate(n, share, arms, v)) for v in (v_0, v_last)]
             easy = sum([masses[n_particles + g] for g in static(range(len(slots.bodies)))]) + real(0.0)
             for p in static(range(n_particles)):

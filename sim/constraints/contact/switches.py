@@ -23,7 +23,7 @@ from sim.constraints.contact.friction import along_both, inverted, mobility_of, 
 from sim.constraints.contact.geometry import contact_of, gap_of, slip_of, slip_rate_of
 from sim.constraints.contact.hitting import hit_of, meeting_of, rate_at_impact, shifts_of, two_sided
 from sim.constraints.contact.impact import approach_of, rebound_of, resting_speed
-from sim.constraints.contact.impulses.energy import budget_of
+from sim.constraints.contact.impulses.energy import budget_of, halfway_of
 from sim.constraints.contact.impulses.restitution import held_back_of
 from sim.constraints.contact.surface import impact_struct, surface_struct
 from sim.constraints.particles import particle_layout
@@ -243,7 +243,7 @@ def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar, crowded: 
     pair, shifts = two_sided(slots), shifts_of(slots)
     n_particles = len(slots.particles)
     (_, response, product), mobility = row_functions(slots), mobility_of(slots, real)
-    held_back, (added, _) = held_back_of(slots, real), budget_of(slots)
+    held_back, (added, _), halfway = held_back_of(slots, real), budget_of(slots), halfway_of(slots)
 
     @kernel(name=f"look_at_velocities_{c.name}_{slots.kinds}")
     def look(
@@ -289,9 +289,9 @@ def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar, crowded: 
                     u += (dlam * product(E[i], M)) * T[i]
                 K, turned = mobility(E, masses, inertias), along_both(T, contacts.turned[k])
                 x = rubbed_against(K, T, pulled, u, mu * (pressed + dlam), turned)
-                gained, gravity = added(p_k, b_k, masses, moving), moving.gravity[0]
+                gained, at = added(p_k, b_k, masses, moving), halfway(velocity, p_k, b_k, moving)
                 dlam, _, _, beyond = held_back(
-                    dlam, x, pressed, pulled, away, own, gained, velocity, masses, inertias, gravity, G, T, E, dt
+                    dlam, x, pressed, pulled, away, own, gained, at, masses, inertias, G, T, E, dt
                 )
                 if near(beyond, real(0.0), real(1.0)):
                     switching[k] = switching[k] | static(THRESHOLD)

@@ -2,7 +2,8 @@
 
 A standard error follows from derivatives at one place.  Where contacts change what they do, as where two corners come
 to hit together, the loss may be far steeper within a thousandth than on either side of it: then the derivative is
-right, searches like to stop there, and a standard error by it is far too small.
+right, searches like to stop there, and a standard error by it is far too small.  Or recordings stop changing just
+beside it, to one side: a friction from which on something sticks is known to be at least that, and no more.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ NEAREST = 10.0
 """The same in steps of the differences that derivatives are: less would look at the same place."""
 LESS = 0.25
 """Part of what the derivatives tell, by squares, below which the stretch has the word."""
+SILENT = 1e-12
+"""The same where nothing changes, or by rounding alone."""
 
 
 def has_switches(problem: Problem) -> bool:
@@ -31,7 +34,8 @@ def has_switches(problem: Problem) -> bool:
 
 
 def held_against_wider(problem: Problem, known: Uncertainty) -> Uncertainty:
-    """Standard errors by the derivatives, or by secants over a wider stretch where these tell much less, with notes.
+    """Standard errors by the derivatives, or by secants over a wider stretch where these tell much less to one side, or
+    to both, with notes.
 
     Two rollouts for each coordinate that has a standard error, and two more for each time that this grows.  The errors
     by noise and by residuals stay as they are.
@@ -41,19 +45,26 @@ def held_against_wider(problem: Problem, known: Uncertainty) -> Uncertainty:
     told, factors, notes = np.diagonal(found.matrix), np.ones(found.x.size), []
     nearest = min(NEAREST * STEPS["float64" if problem.model.dtype is float64 else "float32"], FURTHEST)
     for i in np.flatnonzero(np.isfinite(known.deviations) & (known.deviations > 0)):
-        wanted, reach = nearest, 0.0
+        wanted, reach, one = nearest, 0.0, False
+        sides: list[int] = []
         while wanted > 2.0 * reach:  # as wide as the error that follows from it
             reach = float(np.clip(wanted, WIDE * known.deviations[i], FURTHEST))
             wider, rollouts = told_within(problem, found, int(i), reach), rollouts + 2
-            if 0.0 < wider < LESS * told[i]:
-                factors[i] = max(factors[i], float(np.sqrt(told[i] / wider)))
+            weak = [side for side, tells in wider.items() if tells < LESS * told[i]]
+            if weak:
+                sides, one = weak, len(weak) < len(wider)
+                least = max(min(wider.values()), SILENT * told[i])
+                factors[i] = max(factors[i], float(np.sqrt(told[i] / least)))
             wanted = min(WIDE * known.deviations[i] * factors[i], FURTHEST)
         if factors[i] > 1.0:
+            towards = f"towards {'larger' if sides[0] > 0 else 'smaller'} values, " if one else ""
+            why = "what slides begins to stick" if one else "contacts come together"
+            but = f", and it is hardly {'smaller' if sides[0] > 0 else 'larger'}" if one else ""
             notes.append(
-                f"`{coordinate_names(problem)[i]}`: within {reach:.2g} of its coordinate recordings change"
-                f" {factors[i]:.2g} times less than the derivative at the optimum says, as where contacts come"
-                f" together: its standard error is taken from there, {factors[i]:.2g} times as large; look for it from"
-                " other starts (`--starts`), and at steps of another length"
+                f"`{coordinate_names(problem)[i]}`: {towards}within {reach:.2g} of its coordinate, recordings change"
+                f" {factors[i]:.2g} times less than the derivative at the optimum says, as where {why}: its standard"
+                f" error is taken from there, {factors[i]:.2g} times as large{but}; look for it from other starts"
+                " (`--starts`), and at steps of another length"
             )
     return replace(
         known,
@@ -69,12 +80,13 @@ def held_against_wider(problem: Problem, known: Uncertainty) -> Uncertainty:
     )
 
 
-def told_within(problem: Simulated, found: Linearised, i: int, reach: float) -> float:
-    """What the recordings tell of coordinate i, J' W J, by secants to both sides of x as far as `reach`; the mean of
-    those that lie within the bounds and do not break down, nan where none does."""
+def told_within(problem: Simulated, found: Linearised, i: int, reach: float) -> dict[int, float]:
+    """What the recordings tell of coordinate i, J' W J, by secants as far as `reach` to each side of x, -1 and 1, that
+    lies within the bounds and does not break down."""
     lower, upper = problem.bounds
-    told = []
-    for h in (-reach, reach):
+    told = {}
+    for side in (-1, 1):
+        h = side * reach
         moved = found.x.copy()
         moved[i] += h
         if not lower[i] <= moved[i] <= upper[i]:
@@ -85,9 +97,9 @@ def told_within(problem: Simulated, found: Linearised, i: int, reach: float) -> 
             continue
         changes = [other.in_units_of(part).values - part.values
                    for part, other in zip(found.residuals, there, strict=True)]  # fmt: skip
-        told.append(sum(float(np.sum(part.curvature * change**2))
-                        for part, change in zip(found.residuals, changes, strict=True)) / h**2)  # fmt: skip
-    return float(np.mean(told)) if told else float("nan")
+        told[side] = sum(float(np.sum(part.curvature * change**2))
+                         for part, change in zip(found.residuals, changes, strict=True)) / h**2  # fmt: skip
+    return told
 
 
 def _largest(problem: Problem, name: str, factors: np.ndarray) -> float:

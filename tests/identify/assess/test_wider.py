@@ -27,12 +27,13 @@ SCENES = Path(__file__).parents[3] / "scenes"
 @dataclass
 class Narrow:
     """Places that change with `e` as steep times as much within `width` of the optimum at 0 as elsewhere, and with `mu`
-    evenly.  breaks: the side on which the simulation breaks down."""
+    evenly.  breaks: the side on which the simulation breaks down; grips: from which `e` on nothing changes."""
 
     steep: float = 27.0
     width: float = 1e-3
     breaks: float = 0.0
     highest: float = np.inf
+    grips: float = np.inf
     asked: list[np.ndarray] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -52,6 +53,7 @@ class Narrow:
         return {}
 
     def residuals(self, x, simulations) -> list[Residuals]:
+        x = np.minimum(x, [self.grips, np.inf])
         e = x[0] + (self.steep - 1.0) * np.clip(x[0], -self.width, self.width)
         moved = 5.0 * np.stack([np.full((FRAMES, 1), e), np.full((FRAMES, 1), x[1]), np.zeros((FRAMES, 1))], axis=-1)
         ones = np.ones((FRAMES, 1))
@@ -76,7 +78,7 @@ def test_a_narrow_place_does_not_make_a_value_well_known() -> None:
     assert after.deviations[0] == pytest.approx(before.deviations[0] * after.errors["e"] / before.errors["e"])
     assert np.array_equal(after.deviations, before.deviations * after.widened)
     (note,) = set(after.notes) - set(before.notes)
-    assert note.startswith("`e`: within 0.05 of its coordinate recordings change 18 times less") and "--starts" in note
+    assert note.startswith("`e`: within 0.05 of its coordinate, recordings change 18 times less") and "--starts" in note
 
 
 def test_what_changes_evenly_keeps_its_error() -> None:
@@ -94,8 +96,18 @@ def test_sides_that_are_no_use_are_left_out() -> None:
         assert after.errors["e"] > 15.0 * before.errors["e"]
     problem = Narrow(highest=1e-3, breaks=-1.0)
     before, after = known(problem)
-    assert np.isnan(told_within(problem, before.linearised, 0, FURTHEST))
+    assert not told_within(problem, before.linearised, 0, FURTHEST)
     assert after.errors == before.errors
+
+
+@pytest.mark.parametrize("grips", [1e-4, 1e-3])
+def test_a_side_where_nothing_changes_any_more_has_the_word(grips: float) -> None:
+    """A friction from which on something sticks is known from below alone: the truth may be anywhere above."""
+    before, after = known(Narrow(steep=1.0, grips=grips))
+    assert after.errors["e"] == pytest.approx(before.errors["e"] * FURTHEST / grips)
+    assert after.errors["mu"] == before.errors["mu"]
+    (note,) = set(after.notes) - set(before.notes)
+    assert "towards larger values, within 0.05" in note and "it is hardly smaller" in note
 
 
 @pytest.mark.parametrize(("floor", "wanted"), [(True, True), (False, False)])
@@ -124,8 +136,8 @@ def test_an_estimate_looks_where_things_touch(floor: bool) -> None:
 def test_a_run_looks_where_things_touch(scene: str, touches: bool, tmp_path, monkeypatch) -> None:
     """Were a hundredth told within the stretch, errors would be ten times as large."""
 
-    def a_hundredth(problem, found, i, reach) -> float:
-        return 0.01 * float(found.matrix[i, i])
+    def a_hundredth(problem, found, i, reach) -> dict[int, float]:
+        return dict.fromkeys((-1, 1), 0.01 * float(found.matrix[i, i]))
 
     monkeypatch.setattr(wider, "told_within", a_hundredth)
     notes = run_problem(sim.load_scene(SCENES / f"{scene}.yaml").build(), tmp_path / "run", iterations=1).result[

@@ -19,7 +19,7 @@ is linear in r: derivatives are right also where what is hit in its middle does 
 from sim.constraints.base import Constraint
 from sim.constraints.contact.forms import Form, moving_struct, sides_of
 from sim.constraints.contact.hitting import there_of
-from sim.constraints.contact.impulses.energy import halfway_of, impulse_work_of
+from sim.constraints.contact.impulses.energy import impulse_work_of
 from sim.constraints.contact.impulses.restitution import Restitution
 from sim.constraints.contact.impulses.rows import RowLayout, inertias_of, normal_of, placed_of
 from sim.constraints.contact.projection import push_of
@@ -196,7 +196,7 @@ def make_hit_at_once(c: Constraint, slots: Slots, real: Scalar, restitution: Res
     n_bodies, spatial, owners = len(slots.bodies), vector(6, real), tuple(own[0] for own in slots.bodies)
     placed, velocities, (_, response, _) = placed_of(c, slots, real), velocities_of(slots), row_functions(slots)
     masses_at, (gradient, _, _), (_, add) = inertias_of(slots), normal_of(c, slots, real), restitution.budget(slots)
-    halfway, work, wanted = halfway_of(slots), impulse_work_of(slots), wanted_of(slots)
+    halfway, work, wanted = restitution.halfway(slots), impulse_work_of(slots), wanted_of(slots)
 
     @func
     def one(k, contacts, moving, dt):
@@ -210,7 +210,7 @@ def make_hit_at_once(c: Constraint, slots: Slots, real: Scalar, restitution: Res
             force = [(dlam / dt) * G[i] for i in static(range(2 * n_bodies))]
             if contacts.impacts.rebound[k] > 0.0:
                 velocity = velocities(p_k, b_k, moving.v, moving.body_qd)
-                gained = work(force, halfway(velocity, masses, moving.gravity[0], dt), masses, inertias)
+                gained = work(force, halfway(velocity, p_k, b_k, moving), masses, inertias)
                 add(gained, p_k, b_k, masses, moving)
             motion = response(force, masses, inertias)
             for g in static(range(n_bodies)):

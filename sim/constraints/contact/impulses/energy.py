@@ -2,23 +2,29 @@
 
 A step adds impulses p one after the other, while positions are projected and in the sweeps over the velocities.  Those
 of the positions move all of the step, those of the velocities what is there as it ends, and the velocity of a step is
-that of its middle.  So with the potential of gravity, and h g / 2 of what falls, each of them adds
+that of its middle.  So with the work of the forces that add b to the velocity of all in a step, as gravity adds h g to
+what falls, each of them adds
 
-    p . (d / h + W p / 2) - h p . g / 2        d: how far all has come so far            of the positions
-    p . (v + W p / 2) + h p . g / 2                                                      of the velocities
+    p . (d / h + W p / 2) - p . b / 2        d: how far all has come so far              of the positions
+    p . (v + W p / 2) + p . b / 2                                                        of the velocities
 
-exactly, where what is held counts as what it does by itself, and of what turns the energy L I^-1 L / 2 of the angular
-momentum L before and after, in the axes that it has then.  Newton's law of restitution with friction adds energy of its
-own (T. R. Kane, D. A. Levinson, "Dynamics: Theory and Applications", 1985, section 5.8), and so do projections along
-directions that change as they act: an impact that would have gives back less.  What counts is what all contacts of
-something add: of a box that falls on a face one corner takes back what another one has given too much.
+exactly, where what is held counts as what it does by itself, b being what its motion adds, and of what turns the energy
+L I^-1 L / 2 of the angular momentum L before and after, in the axes that it has then.  With the shares (1 - s) p and
+s p of an impulse at the part s of the step the velocity that counts is that at the impact.  Were b left out of a wall
+that speeds up, or of what a force pushes, an elastic impact would seem to add energy, of the order of the step, in half
+of its phases: held back, it does not know its restitution any more.
+
+Newton's law of restitution with friction adds energy of its own (T. R. Kane, D. A. Levinson, "Dynamics: Theory and
+Applications", 1985, section 5.8), and so do projections along directions that change as they act: an impact that would
+have gives back less.  What counts is what all contacts of something add: of a box that falls on a face one corner takes
+back what another one has given too much.
 """
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
 # mypy: ignore-errors
 
 from sim.constraints.slots.bodies import in_world
-from sim.constraints.slots.linearization import row_functions
+from sim.constraints.slots.linearization import row_functions, velocities_of
 from sim.constraints.slots.pattern import Slots
 from sim.constraints.slots.rotations import exponential, logarithm
 from sim.core.lang.frontend.builtins import sqrt, static
@@ -34,37 +40,34 @@ elastic one without friction, which adds nothing, is not at a switch."""
 
 @memoize
 def push_work_of(slots: Slots, real: Scalar) -> Function:
-    """`work(b_k, force, torques, motion, masses, since, moved, turns, poses, moving, dt)` in a kernel: the energy [J]
-    that a push of positions adds, by multipliers times their rows, `force`, which move all by `motion`; torques: of
-    each body, as its angular momentum counts them."""
-    n_particles, n_bodies = len(slots.particles), len(slots.bodies)
+    """`work(p_k, b_k, force, torques, motion, masses, since, moved, turns, poses, moving, dt)` in a kernel: the energy
+    [J] that a push of positions adds, by multipliers times their rows, `force`, which move all by `motion`; torques:
+    of each body, as its angular momentum counts them."""
+    n_particles, n_bodies, velocities = len(slots.particles), len(slots.bodies), velocities_of(slots)
 
     @func
-    def along(force, come, motion, mass, gravity, dt):
-        done = dot(force, come + 0.5 * motion) / (dt * dt)
-        if mass > 0.0:
-            done -= 0.5 * dot(force, gravity)
-        return done
+    def along(force, come, motion, gain, dt):
+        return dot(force, come + 0.5 * motion) / (dt * dt) - 0.5 * dot(force, gain) / dt
 
     @func
-    def turning(torque, turned, mass, turn, pose, b, moving, dt):
+    def turning(torque, turned, mass, turn, pose, gain, b, moving, dt):
         done = dot(torque, logarithm(turn)) / (dt * dt)
         if mass > 0.0:
             inverse = moving.bodies.inv_inertia[b]
             before = moving.momentum[b] + moving.impulse[b] / dt
             after, q = before + torque / dt, exponential(turned) * pose[1]
             done = 0.5 * (dot(after, in_world(q, inverse, after)) - dot(before, in_world(pose[1], inverse, before)))
-        return done
+        return done - 0.5 * dot(torque, gain) / dt
 
     @func
-    def work(b_k, force, torques, motion, masses, since, moved, turns, poses, moving, dt):
-        gravity, total = moving.gravity[0], real(0.0)
+    def work(p_k, b_k, force, torques, motion, masses, since, moved, turns, poses, moving, dt):
+        gains, total = velocities(p_k, b_k, moving.gains, moving.body_gains), real(0.0)
         for p in static(range(n_particles)):
-            total += along(force[p], since[p], motion[p], masses[p], gravity, dt)
+            total += along(force[p], since[p], motion[p], gains[p], dt)
         for g in static(range(n_bodies)):
             at, mass = n_particles + 2 * g, masses[n_particles + g]
-            total += along(force[at], moved[g], motion[at], mass, gravity, dt)
-            total += turning(torques[g], motion[at + 1], mass, turns[g], poses[g], b_k[g], moving, dt)
+            total += along(force[at], moved[g], motion[at], gains[at], dt)
+            total += turning(torques[g], motion[at + 1], mass, turns[g], poses[g], gains[at + 1], b_k[g], moving, dt)
         return total
 
     return work
@@ -72,24 +75,14 @@ def push_work_of(slots: Slots, real: Scalar) -> Function:
 
 @memoize
 def halfway_of(slots: Slots) -> Function:
-    """`halfway(velocity, masses, gravity, dt)` in a kernel: velocities of all movers as a step ends, of what falls with
-    h g / 2."""
-    n_particles, n_bodies = len(slots.particles), len(slots.bodies)
+    """`halfway(velocity, p_k, b_k, moving)` in a kernel: velocities of all movers as a step ends, with half of what
+    forces add in it."""
+    velocities, size = velocities_of(slots), len(slots.particles) + 2 * len(slots.bodies)
 
     @func
-    def falling(velocity, mass, gravity, dt):
-        if mass > 0.0:
-            velocity = velocity + (0.5 * dt) * gravity
-        return velocity
-
-    @func
-    def halfway(velocity, masses, gravity, dt):
-        return [falling(velocity[p], masses[p], gravity, dt) for p in static(range(n_particles))] + [
-            falling(velocity[n_particles + k], masses[n_particles + k // 2], gravity, dt)
-            if k % 2 == 0
-            else velocity[n_particles + k]
-            for k in static(range(2 * n_bodies))
-        ]
+    def halfway(velocity, p_k, b_k, moving):
+        gains = velocities(p_k, b_k, moving.gains, moving.body_gains)
+        return [velocity[i] + 0.5 * gains[i] for i in static(range(size))]
 
     return halfway
 

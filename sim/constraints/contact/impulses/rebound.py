@@ -150,7 +150,7 @@ def make_rebound(
     rate, spread, (_, response, _) = rate_of(c, slots), spread_of(c, slots), row_functions(slots)
     gradient, rate_along, force = normal_of(c, slots, real)
     held_back, (added, add) = restitution.held_back(slots, real), restitution.budget(slots)
-    slower = restitution.slower(slots)
+    slower, halfway = restitution.slower(slots), restitution.halfway(slots)
     particles, owners = slots.particles, tuple(own[0] for own in slots.bodies)
     layout = RowLayout(c, slots)
     pair, last, shifts = two_sided(slots), layout.turns - 1, shifts_of(slots)
@@ -230,11 +230,11 @@ def make_rebound(
                 x = coulomb(K, K @ (before - rubbed) - slip - dlam * coupled, mu * (pressed + dlam - least))
             x += rubbed
             if rebound > 0.0:
-                gained, gravity = added(p_k, b_k, masses, moving), moving.gravity[0]
+                gained, at = added(p_k, b_k, masses, moving), halfway(velocity, p_k, b_k, moving)
                 G = gradient(k, contacts.rows, n, share, arms)
                 E = [spread(T[side], share, arms) for side in static(range(2))]
                 dlam, x, more, _ = held_back(
-                    dlam, x, pressed, pulled, away, own, gained, velocity, masses, inertias, gravity, G, T, E, dt
+                    dlam, x, pressed, pulled, away, own, gained, at, masses, inertias, G, T, E, dt
                 )
                 add(more, p_k, b_k, masses, moving)
             if static(crowded):

@@ -41,29 +41,30 @@ def impulse_of(slots: Slots) -> Function:
 
 @memoize
 def held_back_of(slots: Slots, real: Scalar) -> Function:
-    """`held_back(dlam, x, pressed, pulled, away, own, gained, velocity, masses, inertias, gravity, G, T, E, dt)` in a
-    kernel: the changes `dlam` and x of a contact that rebounds, or what of them adds no energy; what they add [J]; and
-    how far the whole is from adding any, in parts of the energy of its normal impulse.
+    """`held_back(dlam, x, pressed, pulled, away, own, gained, velocity, masses, inertias, G, T, E, dt)` in a kernel:
+    the changes `dlam` and x of a contact that rebounds, or what of them adds no energy; what they add [J]; and how far
+    the whole is from adding any, in parts of the energy of its normal impulse; velocity: see `halfway_of`.
 
     Less is a part of the way from no rebound at all, with friction in proportion: both are in the cone, and so is what
     is between.  pressed: the normal multiplier so far; gained [J]: what was added so far, see `budget_of`.
     """
-    halfway, work, part_of = halfway_of(slots), impulse_work_of(slots), part_that_adds(slots)
+    work, part_of = impulse_work_of(slots), part_that_adds(slots)
     impulse, size = impulse_of(slots), len(slots.particles) + 2 * len(slots.bodies)
 
     @func
-    def held_back(dlam, x, pressed, pulled, away, own, gained, velocity, masses, inertias, gravity, G, T, E, dt):
-        at, force = halfway(velocity, masses, gravity, dt), impulse(dlam, x, pulled, G, T, E, dt)
+    def held_back(dlam, x, pressed, pulled, away, own, gained, velocity, masses, inertias, G, T, E, dt):
+        force = impulse(dlam, x, pulled, G, T, E, dt)
         alone = 0.5 * own * ((pressed + dlam) / dt) ** 2
-        allowed, added = static(ROUNDING) * alone - gained, work(force, at, masses, inertias)
+        allowed, added = static(ROUNDING) * alone - gained, work(force, velocity, masses, inertias)
         beyond = added - allowed
         if beyond > 0.0 and pressed + dlam > 0.0:  # what lets go of everything has nothing to hold back
             still = max(-away * dt / own, -pressed)
             y = ((pressed + still) / (pressed + dlam)) * x
             least = impulse(still, y, pulled, G, T, E, dt)
-            part = part_of(allowed, least, force, at, masses, inertias)
+            part = part_of(allowed, least, force, velocity, masses, inertias)
             dlam, x = still + part * (dlam - still), y + part * (x - y)
-            added = work([least[i] + part * (force[i] - least[i]) for i in static(range(size))], at, masses, inertias)
+            given = [least[i] + part * (force[i] - least[i]) for i in static(range(size))]
+            added = work(given, velocity, masses, inertias)
         return dlam, x, added, beyond / alone
 
     return held_back
@@ -79,7 +80,7 @@ class Rebounding:
 
         @func
         def count(p_k, b_k, force, torques, motion, masses, since, moved, turns, poses, moving, dt):
-            gained = work(b_k, force, torques, motion, masses, since, moved, turns, poses, moving, dt)
+            gained = work(p_k, b_k, force, torques, motion, masses, since, moved, turns, poses, moving, dt)
             add(gained, p_k, b_k, masses, moving)
 
         return count
@@ -87,6 +88,10 @@ class Rebounding:
     def budget(self, slots: Slots) -> tuple[Function, Function]:
         """See `budget_of`."""
         return budget_of(slots)
+
+    def halfway(self, slots: Slots) -> Function:
+        """See `halfway_of`."""
+        return halfway_of(slots)
 
     def held_back(self, slots: Slots, real: Scalar) -> Function:
         """See `held_back_of`."""
@@ -123,11 +128,20 @@ class NoRebound:
 
         return added, add
 
+    def halfway(self, slots: Slots) -> Function:
+        """The velocities as they are: nothing is counted."""
+
+        @func
+        def halfway(velocity, p_k, b_k, moving):
+            return velocity
+
+        return halfway
+
     def held_back(self, slots: Slots, real: Scalar) -> Function:
         """Nothing held back."""
 
         @func
-        def held_back(dlam, x, pressed, pulled, away, own, gained, velocity, masses, inertias, gravity, G, T, E, dt):
+        def held_back(dlam, x, pressed, pulled, away, own, gained, velocity, masses, inertias, G, T, E, dt):
             return dlam, x, real(0.0), real(0.0)
 
         return held_back
