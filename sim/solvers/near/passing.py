@@ -14,6 +14,9 @@ from sim.constraints.contact.solids.facets import FACETS, make_facet_passing
 from sim.constraints.contact.solids.mesh_edges import contact_mesh_edges, make_mesh_edge_passing
 from sim.constraints.contact.solids.meshes import contact_mesh
 from sim.constraints.contact.solids.passing import WIDTHS, make_mesh_passing, make_point_passing
+from sim.constraints.contact.solids.ridge_choice import RIDGE_CONTACTS, make_ridge_passing
+from sim.constraints.contact.solids.rim_mesh import contact_rim_mesh
+from sim.constraints.contact.solids.rim_mesh_choice import make_rim_mesh_passing
 from sim.core.lang.types import int32
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array
@@ -97,8 +100,8 @@ class PointPassingCheck:
             for batch in self.batches
             if batch.set.count
             and (
-                batch.set.constraint in (contact_mesh, contact_mesh_edges)
-                or batch.set.constraint in FACETS
+                batch.set.constraint in (contact_mesh, contact_mesh_edges, contact_rim_mesh)
+                or batch.set.constraint in (*FACETS, *RIDGE_CONTACTS)
                 or batch.set.constraint in (*DISTANCES.values(), *PATCHES.values())
                 or (batch.set.constraint.name in WIDTHS and batch.set.slots.particles)
             )
@@ -143,6 +146,11 @@ class PointPassingCheck:
                     find = make_mesh_edge_passing(made.slots, model.dtype)
                     launch(find, made.count, [*given, *ridges], [self._last])
                     continue
+                if made.constraint is contact_rim_mesh:
+                    find = make_rim_mesh_passing(made.slots, model.dtype)
+                    launch(find, made.count, [*given, *meshes], [self._last])
+                    continue
+                make = make_ridge_passing if made.constraint in RIDGE_CONTACTS else make
                 launch(make(made.constraint, made.slots, model.dtype), made.count, given, [self._last])
 
     def refuse_passed(self) -> None:
@@ -161,7 +169,8 @@ class PointPassingCheck:
                     "Round the function off: the distance from what is smaller by a radius, less the radius",
                 )
             label = next(label for label, rows in made.index_of.items() if last - 1 in rows)
-            who = "an edge" if made.constraint in (*FACETS, contact_mesh_edges) else "a corner, a ball or an end"
+            edged = (*FACETS, *RIDGE_CONTACTS, contact_mesh_edges, contact_rim_mesh)
+            who = "an edge" if made.constraint in edged else "a corner, a ball or an end"
             if made.slots.particles:
                 number = self.model.user_number(made.points.numpy()[last - 1, made.slots.particles[0]])
                 name = next((g.name for g in self.model.groups.values() if g.start <= number < g.start + g.count), "")

@@ -1,0 +1,150 @@
+"""Which edges of meshes the sides and rims of cylinders meet in a step: chosen where it is predicted to end.
+
+The faces beside an edge say on which side of the cylinder it is.  The edges of the far side of a mesh are met the other
+way round: they are as deep as the cylinder is wide, at least, and were so as the step began.
+"""
+
+# Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
+# mypy: ignore-errors
+
+from sim.constraints.base import Constraint
+from sim.constraints.contact.solids.ridge_rim import contact_ridge_rim, rim_met
+from sim.constraints.contact.solids.ridge_side import contact_ridge_side, ridge_of, side_met
+from sim.constraints.particles import particle_layout
+from sim.constraints.projection import parameter_struct
+from sim.constraints.slots.bodies import body_struct, seen_from, slot_struct
+from sim.constraints.slots.linearization import movers_of, points_of
+from sim.constraints.slots.pattern import Slots
+from sim.core.lang.embedding import fields_at
+from sim.core.lang.frontend.builtins import atomic_max, max, min, static, tid
+from sim.core.lang.frontend.function import Function, func
+from sim.core.lang.library.vector import dot, length
+from sim.core.lang.memoize import memoize
+from sim.core.lang.types import Scalar, quaternion, vector
+from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.launch.kernel import Kernel, kernel
+
+DEEP = 0.1
+"""So deep, in parts of the least half width of a cylinder, what it meets may be as a step begins, and as it ends."""
+RIDGE_CONTACTS = {contact_ridge_side: ("side",), contact_ridge_rim: ("rim",)}
+"""Contacts of cylinders with edges of meshes, and their parameters that every step chooses."""
+
+
+@func
+def far_apart(x, x_0, around, other_scale, a, b):
+    """Whether an edge is further from a ball about the first than three times as far as it comes in a step."""
+    p, u = ridge_of(x, other_scale, a, b)
+    q, v = ridge_of(x_0, other_scale, a, b)
+    come = max(length(p - q), length(p + u - q - v))
+    return length(p + 0.5 * u) > 0.5 * length(u) + around + 3.0 * come
+
+
+def found_by(c: Constraint, real: Scalar) -> Function:
+    """`found(x, x_0, k, data)` in a kernel: which side or rim row k is about, of a cylinder that sees the mesh at x
+    and, before, at x_0; how far away the edge is, and was, along the normal at x."""
+    of_side = c is contact_ridge_side
+
+    @func
+    def apart(x, x_0, k, data, n, t, place):
+        a, b, scale = data.a[k], data.b[k], data.other_scale[k]
+        p, u = ridge_of(x, scale, a, b)
+        q, v = ridge_of(x_0, scale, a, b)
+        return dot(n, p + t * u - place), dot(n, q + t * v - place)
+
+    @func
+    def found(x, x_0, k, data):
+        a, b, left, right, scale = data.a[k], data.b[k], data.left[k], data.right[k], data.other_scale[k]
+        radius, half_height, chosen, least, begins = data.radius[k], data.half_height[k], real(0.0), real(0.0), real(0.0)
+        if static(of_side):
+            side, n, t, place = side_met(x, radius, half_height, scale, a, b, left, right)
+            if side != 0.0:
+                chosen = side
+                least, begins = apart(x, x_0, k, data, n, t, place)
+        else:
+            for up in static((1.0, -1.0)):
+                met, n, t, place = rim_met(x, radius, real(up) * half_height, data.root[k], scale, a, b, left, right)
+                if met:
+                    now, before = apart(x, x_0, k, data, n, t, place)
+                    # Of both rims the one that was not on the far side.
+                    if chosen == 0.0 or before > begins:
+                        chosen, least, begins = real(up), now, before
+        return chosen, least, begins
+
+    return found
+
+
+@memoize
+def make_ridge_choice(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
+    """What rows `tid()` of one of `RIDGE_CONTACTS` are about, from predicted poses."""
+    vec3, Quat = vector(3, real), quaternion(real)
+    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
+    movers, points_at, particle_type = movers_of(slots), points_of(c, slots, real), particle_layout(real).type(real)
+    found, of_side = found_by(c, real), c is contact_ridge_side
+
+    @kernel(name=f"choose_{c.name}_{slots.kinds}")
+    def choose(
+        points: array2d[int],
+        placing: SlotData,
+        bodies: Bodies,
+        particle: array[particle_type],
+        dx: array[vec3],
+        turn: array[Quat],
+        data: Data,
+    ):
+        k = tid()
+        _, _, _, begun, _, _, poses = movers(k, points, bodies, particle, dx, turn)
+        placed, chosen = fields_at(placing, k), real(0.0)
+        first, second = points_at([], poses, placed)
+        first_0, second_0 = points_at([], begun, placed)
+        x, x_0 = seen_from(first, second), seen_from(first_0, second_0)
+        radius, half_height = data.radius[k], data.half_height[k]
+        if not far_apart(x, x_0, radius + half_height, data.other_scale[k], data.a[k], data.b[k]):
+            way, _, begins = found(x, x_0, k, data)
+            if begins > -static(DEEP) * min(radius, half_height):
+                chosen = way
+        if static(of_side):
+            data.side[k] = chosen
+        else:
+            data.rim[k] = chosen
+
+    choose.race_free = True  # rows are their own
+    return choose
+
+
+@memoize
+def make_ridge_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
+    """Of the rows `tid()` of one of `RIDGE_CONTACTS`: those whose edge has come deeper within a step than the next one
+    would look for, by the greatest number, from 1 on."""
+    vec3, Quat = vector(3, real), quaternion(real)
+    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
+    movers, points_at, particle_type = movers_of(slots), points_of(c, slots, real), particle_layout(real).type(real)
+    found = found_by(c, real)
+
+    @kernel(name=f"passing_{c.name}_{slots.kinds}")
+    def find(
+        index: int,
+        points: array2d[int],
+        placing: SlotData,
+        data: Data,
+        bodies: Bodies,
+        particle: array[particle_type],
+        dx: array[vec3],
+        turn: array[Quat],
+        x_0: array[vec3],
+        x_1: array[vec3],
+        last: array[int],
+    ):
+        k = tid()
+        _, _, _, begun, _, _, poses = movers(k, points, bodies, particle, dx, turn)
+        placed = fields_at(placing, k)
+        first, second = points_at([], poses, placed)
+        first_0, second_0 = points_at([], begun, placed)
+        x, before = seen_from(first, second), seen_from(first_0, second_0)
+        radius, half_height = data.radius[k], data.half_height[k]
+        deep = static(DEEP) * min(radius, half_height)
+        if not far_apart(x, before, radius + half_height, data.other_scale[k], data.a[k], data.b[k]):
+            chosen, ends, begins = found(x, before, k, data)
+            if chosen != 0.0 and begins > -deep and ends < -deep:
+                atomic_max(last, index, k + 1)
+
+    return find

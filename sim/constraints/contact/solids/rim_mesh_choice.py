@@ -1,0 +1,160 @@
+"""Which triangles of a mesh the lowest places of a cylinder's rims meet in a step: chosen where it is predicted to end."""
+
+# Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
+# mypy: ignore-errors
+
+from sim.constraints.contact.boxes import middle
+from sim.constraints.contact.choice import RIM
+from sim.constraints.contact.pairs import place_in_triangle
+from sim.constraints.contact.shapes import UPRIGHT
+from sim.constraints.contact.solids.meshes import outside_of_box
+from sim.constraints.contact.solids.ridge_choice import DEEP
+from sim.constraints.contact.solids.rim_mesh import contact_rim_mesh, corner_of
+from sim.constraints.contact.solids.rims import rim_at
+from sim.constraints.particles import particle_layout
+from sim.constraints.projection import parameter_struct
+from sim.constraints.slots.bodies import body_struct, seen_from, slot_struct
+from sim.constraints.slots.linearization import movers_of, points_of
+from sim.constraints.slots.pattern import Slots
+from sim.core.lang.embedding import fields_at
+from sim.core.lang.frontend.builtins import abs, atan2, atomic_max, floor, max, min, static, tid
+from sim.core.lang.frontend.function import func
+from sim.core.lang.library.quaternion import quat_rotate, quat_rotate_inv
+from sim.core.lang.library.vector import cross, dot, length, normalize
+from sim.core.lang.memoize import memoize
+from sim.core.lang.types import Scalar, quaternion, vector
+from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.launch.kernel import Kernel, kernel
+
+SECTORS = 8
+"""Of each rim, about the axis of its cylinder."""
+BEGINS = 0.11
+"""Where the first one begins, in radians: beside what lies along the axes of a mesh, or half way between these."""
+TURN = 6.283185307179586
+
+
+@func
+def sector_of(axis, n):
+    """In which sector the lowest place towards -n is, of a cylinder along a unit vector."""
+    down, found = dot(n, axis) * axis - n, 0.0 * axis[0]
+    if dot(down, down) > UPRIGHT * UPRIGHT:
+        # The zero of directions is along that axis of the mesh which is furthest from the cylinder's.
+        j, zero = 0, 0.0 * axis
+        for i in static((1, 2)):
+            if abs(axis[i]) < abs(axis[j]):
+                j = i
+        zero[j] += 1.0
+        other = cross(axis, zero)
+        angle = atan2(dot(down, other), dot(down, zero)) - BEGINS
+        found = floor(angle * (SECTORS / TURN))
+        if found < 0.0:
+            found += SECTORS
+    return found
+
+
+@func
+def over(place, p, q, r, beside):
+    """Whether a place is over a triangle, or no further beside it than so."""
+    u, v, w, inside = place_in_triangle(place, p, q, r)
+    n, apart = normalize(cross(q - p, r - p)), place - (u * p + v * q + w * r)
+    return inside or length(apart - dot(apart, n) * n) < beside
+
+
+@func
+def deepest(x, x_0, rim, sector, radius, half_height, scale, m, vertices, triangles, first, box):
+    """The number of the triangle that the lowest place of a rim in a sector is deepest in, -1: none, and how far it is
+    from that."""
+    axis = quat_rotate(x.q, type(scale)(0.0, 0.0, 1.0))
+    center, center_0 = x.p + (rim * half_height) * axis, x_0.p
+    center_0 += (rim * half_height) * quat_rotate(x_0.q, type(scale)(0.0, 0.0, 1.0))
+    least, chosen, deep = 0.0 * radius + 1e30, -1, DEEP * min(radius, half_height)
+    if outside_of_box(center, box[m, 0], box[m, 1], scale) < 2.0 * radius + 3.0 * length(center - center_0):
+        for t in range(first[m, 0], first[m, 1]):
+            p = middle(vertices[triangles[t, 0]], scale)
+            q, r = middle(vertices[triangles[t, 1]], scale), middle(vertices[triangles[t, 2]], scale)
+            n = normalize(cross(q - p, r - p))
+            if sector_of(axis, n) == sector:
+                place, height = rim_at(x, radius, half_height, corner_of(n, rim), n)
+                gap, before = height - dot(n, p), x_0.p + quat_rotate(x_0.q, quat_rotate_inv(x.q, place - x.p))
+                if gap < least and dot(n, before - p) > -deep and over(place, p, q, r, RIM * radius):
+                    least, chosen = gap, t
+    return chosen, least
+
+
+@memoize
+def make_rim_mesh_choice(slots: Slots, real: Scalar) -> Kernel:
+    """The triangles that rows `tid()` of `contact_rim_mesh` are about, from predicted poses."""
+    c, vec3, Quat = contact_rim_mesh, vector(3, real), quaternion(real)
+    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
+    movers, points_at, particle_type = movers_of(slots), points_of(c, slots, real), particle_layout(real).type(real)
+
+    @kernel(name=f"choose_{c.name}_{slots.kinds}")
+    def choose(
+        points: array2d[int],
+        placing: SlotData,
+        bodies: Bodies,
+        particle: array[particle_type],
+        dx: array[vec3],
+        turn: array[Quat],
+        vertices: array[vec3],
+        triangles: array2d[int],
+        first: array2d[int],
+        box: array2d[vec3],
+        data: Data,
+    ):
+        k = tid()
+        _, _, _, begun, _, _, poses = movers(k, points, bodies, particle, dx, turn)
+        placed, m, live = fields_at(placing, k), int(data.mesh[k]), real(0.0)
+        frame, other = points_at([], poses, placed)
+        frame_0, other_0 = points_at([], begun, placed)
+        of_rim = data.rim[k], data.sector[k], data.radius[k], data.half_height[k]
+        x, x_0 = seen_from(frame, other), seen_from(frame_0, other_0)
+        chosen, _ = deepest(x, x_0, *of_rim, data.scale[k], m, vertices, triangles, first, box)
+        if chosen >= 0:
+            live = real(1.0)
+        corners = triangles[max(chosen, 0)]
+        data.live[k] = live
+        data.a[k], data.b[k], data.c[k] = vertices[corners[0]], vertices[corners[1]], vertices[corners[2]]
+
+    choose.race_free = True  # rows are their own
+    return choose
+
+
+@memoize
+def make_rim_mesh_passing(slots: Slots, real: Scalar) -> Kernel:
+    """Of the rows `tid()` of `contact_rim_mesh`: those whose place has come deeper within a step than the next one
+    would look for, by the greatest number, from 1 on."""
+    c, vec3, Quat = contact_rim_mesh, vector(3, real), quaternion(real)
+    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
+    movers, points_at, particle_type = movers_of(slots), points_of(c, slots, real), particle_layout(real).type(real)
+
+    @kernel(name=f"passing_{c.name}_{slots.kinds}")
+    def find(
+        index: int,
+        points: array2d[int],
+        placing: SlotData,
+        data: Data,
+        bodies: Bodies,
+        particle: array[particle_type],
+        dx: array[vec3],
+        turn: array[Quat],
+        x_0: array[vec3],
+        x_1: array[vec3],
+        vertices: array[vec3],
+        triangles: array2d[int],
+        first: array2d[int],
+        box: array2d[vec3],
+        last: array[int],
+    ):
+        k = tid()
+        _, _, _, begun, _, _, poses = movers(k, points, bodies, particle, dx, turn)
+        placed, m = fields_at(placing, k), int(data.mesh[k])
+        frame, other = points_at([], poses, placed)
+        frame_0, other_0 = points_at([], begun, placed)
+        of_rim = data.rim[k], data.sector[k], data.radius[k], data.half_height[k]
+        x, before = seen_from(frame, other), seen_from(frame_0, other_0)
+        chosen, least = deepest(x, before, *of_rim, data.scale[k], m, vertices, triangles, first, box)
+        if chosen >= 0 and least < -static(DEEP) * min(data.radius[k], data.half_height[k]):
+            atomic_max(last, index, k + 1)
+
+    return find
