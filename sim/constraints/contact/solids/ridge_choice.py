@@ -8,7 +8,7 @@ way round: they are as deep as the cylinder is wide, at least, and were so as th
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.solids.ridge_rim import contact_ridge_rim, rim_met
+from sim.constraints.contact.solids.ridge_rim import ALONG, contact_ridge_rim, crosses, rim_met
 from sim.constraints.contact.solids.ridge_side import contact_ridge_side, ridge_of, side_met
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct
@@ -16,7 +16,7 @@ from sim.constraints.slots.bodies import body_struct, seen_from, slot_struct
 from sim.constraints.slots.linearization import movers_of, points_of
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.embedding import fields_at
-from sim.core.lang.frontend.builtins import atomic_max, max, min, static, tid
+from sim.core.lang.frontend.builtins import abs, atomic_max, max, min, static, tid
 from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.library.vector import dot, length
 from sim.core.lang.memoize import memoize
@@ -61,13 +61,14 @@ def found_by(c: Constraint, real: Scalar) -> Function:
                 chosen = side
                 least, begins = apart(x, x_0, k, data, n, t, place)
         else:
-            for up in static((1.0, -1.0)):
-                met, n, t, place = rim_met(x, radius, real(up) * half_height, data.root[k], scale, a, b, left, right)
+            for way in static(range(3)):
+                # Along the axis a root stands for a rim; else of both rims the one that was not on the far side.
+                rim = ALONG * data.root[k] if way == 2 else real(1.0 - 2.0 * way)
+                met, n, t, place = rim_met(x, radius, half_height, data.root[k], rim, scale, a, b, left, right)
                 if met:
                     now, before = apart(x, x_0, k, data, n, t, place)
-                    # Of both rims the one that was not on the far side.
                     if chosen == 0.0 or before > begins:
-                        chosen, least, begins = real(up), now, before
+                        chosen, least, begins = rim, now, before
         return chosen, least, begins
 
     return found
@@ -102,6 +103,9 @@ def make_ridge_choice(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
             way, _, begins = found(x, x_0, k, data)
             if begins > -static(DEEP) * min(radius, half_height):
                 chosen = way
+            if static(not of_side):  # what comes beside a rim and across it in one step is met in the next one
+                if abs(way) < 1.5 and not crosses(x_0, radius, data.other_scale[k], data.a[k], data.b[k]):
+                    chosen = real(0.0)
         if static(of_side):
             data.side[k] = chosen
         else:

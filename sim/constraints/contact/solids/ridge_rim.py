@@ -18,16 +18,35 @@ from sim.core.lang.library.vector import cross, dot, length, normalize
 from sim.core.lang.types import vec3
 
 
+ALONG = 2.0
+"""What `rim` is, but for its sign, of an edge that is along the axis."""
+
+
 @func
-def rim_crossing(p, b, radius, height, root):
-    """Of a line through p along the unit vector b and a rim at a height: where they cross, seen along the axis, on the
-    line, in lengths from p, and on the rim; and a vector across both, out of the end."""
-    flat, come, disc = crossing_of(p, b, radius, root)
-    t = (root * radius * sqrt(disc) - come) / flat
+def rim_crossing(p, b, radius, half_height, root, rim):
+    """Of a line through p along the unit vector b and a rim: where they cross, seen along the axis, on the line, in
+    lengths from p, and on the rim; and a vector across both, out of the cylinder.
+
+    What is along the axis crosses the plane of the rim, and is beside it there.
+    """
+    height, t = half_height, 0.0 * radius
+    if rim < 0.0:
+        height = -half_height
+    of_side = abs(rim) > 1.5
+    if of_side:
+        t = (height - p[2]) / b[2]
+    else:
+        flat, come, disc = crossing_of(p, b, radius, root)
+        t = -come / flat
+        if disc > CROSSES:
+            t = (root * radius * sqrt(disc) - come) / flat
     on_line = p + t * b
     place = on_rim(on_line, radius, height)
     n = cross(b, type(p)(-place[1], place[0], 0.0 * p[2]))
-    if n[2] * height < 0.0:
+    out = n[2] * height
+    if of_side:
+        out = n[0] * place[0] + n[1] * place[1]
+    if out < 0.0:
         n = -n
     return t, on_line, place, n
 
@@ -56,11 +75,11 @@ def contact_ridge_rim(
     have crossed.  C [m].
 
     a, b, left, right: see `contact_ridge_side`; root: 1 where the edge leaves the cylinder, seen along its axis, or -1;
-    rim: which one, 1 or -1, 0: open.  A step chooses that.
+    rim: which one, 1 or -1, or `ALONG` times that; 0: open.  A step chooses that.
     """
     if abs(rim) > 0.5:
         p, u = ridge_of(x, other_scale, a, b)
-        _, on_line, place, n = rim_crossing(p, normalize(u), radius, rim * half_height, root)
+        _, on_line, place, n = rim_crossing(p, normalize(u), radius, half_height, root, rim)
         return dot(n, on_line - place) / length(n)
     return 0.0 * x.p[0] + OPEN
 
@@ -82,23 +101,36 @@ def _at_rim(
     place = 0.0 * x.p
     if abs(rim) > 0.5:
         p, u = ridge_of(x, other_scale, a, b)
-        _, _, place, _ = rim_crossing(p, normalize(u), radius, rim * half_height, root)
+        _, _, place, _ = rim_crossing(p, normalize(u), radius, half_height, root, rim)
     return place
 
 
 @func
-def rim_met(x, radius, height, root, other_scale, a, b, left, right):
-    """Whether an edge meets the rim at a height; the unit vector from the rim to it; the place on the edge, in parts of
-    it, and that on the rim."""
+def rim_met(x, radius, half_height, root, rim, other_scale, a, b, left, right):
+    """Whether an edge meets a rim; the unit vector from the rim to it; the place on the edge, in parts of it, and that
+    on the rim."""
     p, u = ridge_of(x, other_scale, a, b)
     size = length(u)
     flat, _, disc = crossing_of(p, u / size, radius, root)
-    met, n, t, place = False, 0.0 * u, 0.0 * radius, 0.0 * u
-    if flat > CROSSES and disc > CROSSES:
-        way, _, place, across = rim_crossing(p, u / size, radius, height, root)
+    met, n, t, place, meets = False, 0.0 * u, 0.0 * radius, 0.0 * u, flat > CROSSES and disc > CROSSES
+    if abs(rim) > 1.5:
+        meets = flat <= CROSSES
+    if meets:
+        way, on_line, place, across = rim_crossing(p, u / size, radius, half_height, root, rim)
         far, t = length(across), way / size
         if far > 0.0 and t > 0.0 and t < 1.0:
             n = across / far
-            if n[0] * place[0] + n[1] * place[1] > -BESIDE * radius:
-                met = looks_out(x, other_scale, a, left, right, u, -n) > 0.5
+            met = n[0] * place[0] + n[1] * place[1] > -BESIDE * radius
+            if abs(rim) < 1.5:  # further beside it than the chord is long a rim is no edge that goes on
+                apart = on_line - place
+                met = met and dot(apart, apart) - dot(n, apart) ** 2 < disc * radius * radius
+            met = met and looks_out(x, other_scale, a, left, right, u, -n) > 0.5
     return met, n, t, place
+
+
+@func
+def crosses(x, radius, other_scale, a, b):
+    """Whether an edge crosses the rims, seen along the axis."""
+    p, u = ridge_of(x, other_scale, a, b)
+    flat, _, disc = crossing_of(p, u / length(u), radius, 1.0)
+    return flat > CROSSES and disc > CROSSES

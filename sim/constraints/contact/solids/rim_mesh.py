@@ -1,9 +1,8 @@
-"""Contact of the lowest place of a cylinder's rim with a closed surface of triangles: C >= 0 apart.
+"""Contact of places of a cylinder's rims with a closed surface of triangles: C >= 0 apart.
 
-The place moves along the rim: it is the one that is furthest behind the plane of a triangle.  A rim may touch several
-triangles, so it is parted into sectors, whose directions stand still in the mesh: what rolls on a face stays in one.
-Each step chooses for every sector the triangle, of those that the lowest place for them is over, that it is deepest in
-(`rim_mesh_choice`).
+Eight places of each rim stand still; the lowest one moves along it: it is the one that is furthest behind the plane of
+a triangle.  A rim may be lowest on several triangles, so that is parted into sectors, whose directions stand still in
+the mesh: what rolls on a face stays in one.  Each step chooses a triangle for each of them (`rim_mesh_choice`).
 """
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
@@ -20,8 +19,8 @@ from sim.core.lang.types import vec3
 @constraint(
     points=2,
     unilateral=True,
-    units={"scale": "", "mesh": "", "radius": "m", "half_height": "m", "rim": "", "sector": "", "a": "m", "b": "m",
-           "c": "m", "live": ""},
+    units={"scale": "", "mesh": "", "radius": "m", "half_height": "m", "corner": "", "sector": "",
+           "a": "m", "b": "m", "c": "m", "live": ""},
     added_by="add_shape_cylinder",
     frames=(0, 1),
 )  # fmt: skip
@@ -31,22 +30,22 @@ def contact_rim_mesh(
     mesh: float,
     radius: float,
     half_height: float,
-    rim: float,
+    corner: vec3,
     sector: float,
     a: vec3,
     b: vec3,
     c: vec3,
     live: float,
 ):
-    """Distance of the lowest place of a rim of a cylinder, the second, from the plane of a triangle of a mesh.  C [m].
+    """Distance of a place of a rim of a cylinder, the second, from the plane of a triangle of a mesh.  C [m].
 
-    mesh: number of its shape; rim: 1 or -1; sector: in which part of the rim, 0 and on, that place is, or 0 where all
-    of the rim is as low; a, b, c: corners of the triangle, before they are scaled; live: 1, else the contact is open.
-    A step chooses these.
+    mesh: number of its shape; corner: see `contact_rim_face`; sector: in which part of the rim the lowest place is, 0
+    and on, 0 also where all of it is as low; of other places -1.  a, b, c: corners of the triangle, before they are
+    scaled; live: 1, else the contact is open.  A step chooses these.
     """
     if live > 0.5:
         p, n = plane_of(scale, a, b, c)
-        _, height = rim_at(x, radius, half_height, corner_of(n, rim), n)
+        _, height = rim_at(x, radius, half_height, corner, n)
         return height - dot(n, p)
     return 0.0 * x.p[0] + OPEN
 
@@ -58,7 +57,7 @@ def _at_rim(
     mesh: float,
     radius: float,
     half_height: float,
-    rim: float,
+    corner: vec3,
     sector: float,
     a: vec3,
     b: vec3,
@@ -69,7 +68,7 @@ def _at_rim(
     place = 0.0 * x.p
     if live > 0.5:
         _, n = plane_of(scale, a, b, c)
-        place, _ = rim_at(x, radius, half_height, corner_of(n, rim), n)
+        place, _ = rim_at(x, radius, half_height, corner, n)
     return place
 
 
@@ -78,11 +77,3 @@ def plane_of(scale, a, b, c):
     """A corner of a triangle, and its unit normal."""
     p = middle(a, scale)
     return p, normalize(cross(middle(b, scale) - p, middle(c, scale) - p))
-
-
-@func
-def corner_of(n, rim):
-    """What `rim_at` calls the lowest place of a rim."""
-    out = 0.0 * n
-    out[2] += rim
-    return out

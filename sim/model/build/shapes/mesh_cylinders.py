@@ -8,7 +8,6 @@ rims are there before.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import product
 
 import numpy as np
 
@@ -21,8 +20,11 @@ from sim.model.build.shapes.cylinders import PLACES
 from sim.model.build.shapes.pairs import PairRows, check_kinds, collide, field_block, pairs_of, pattern_of, surface_of
 from sim.model.build.shapes.ridges import ridges_of
 
-FIXED = PLACES[np.abs(PLACES[:, :2]).max(axis=1) > 0.0]
-"""Eight places of each rim; the lowest ones have rows of their own."""
+RIM_ROWS = np.array(
+    [[*place, -1.0] for place in PLACES if place[:2].any()]
+    + [[0.0, 0.0, up, sector] for up in (-1.0, 1.0) for sector in range(SECTORS)]
+)
+"""`corner` and `sector` of eight places of each rim, and of the lowest ones, which move."""
 
 
 def mesh_cylinder_blocks(shapes: Sequence[ShapeBlock], joined: set[tuple[int, int]]) -> list[ConstraintBlock]:
@@ -40,14 +42,11 @@ def _pair(shapes: Sequence[ShapeBlock], mesh: int, cylinder: int) -> list[Constr
     vertices, triangles = surface_of(a)
     ridges = ridges_of(vertices, triangles)
     there, back = pattern_of(a, b), pattern_of(b, a)
-    places = PairRows(shapes, [(mesh, cylinder)], len(FIXED))
-    out = [field_block("mesh", "cylinder", there, places, FIXED, f"{b.label} in {a.label}")]
-    each = np.array(list(product((1.0, -1.0), np.arange(float(SECTORS)))))
-    lowest = PairRows(shapes, [(mesh, cylinder)], len(each))
-    sizes = {"radius": FromShapes(0, lowest.shapes[1]), "half_height": FromShapes(1, lowest.shapes[1])}
-    scaled = {"scale": FromShapes("half", lowest.shapes[0])}
-    given = {"rim": each[:, 0], "sector": each[:, 1], "mesh": lowest.shapes[0].astype(np.float64)}
-    out.append(_block("contact_rim_mesh", f"rims of {b.label} on {a.label}", there, lowest, scaled | sizes, given))
+    rows, out = PairRows(shapes, [(mesh, cylinder)], len(RIM_ROWS)), []
+    sizes = {"radius": FromShapes(0, rows.shapes[1]), "half_height": FromShapes(1, rows.shapes[1])}
+    scaled = {"scale": FromShapes("half", rows.shapes[0])}
+    given = {"corner": RIM_ROWS[:, :3], "sector": RIM_ROWS[:, 3], "mesh": rows.shapes[0].astype(np.float64)}
+    out.append(_block("contact_rim_mesh", f"rims of {b.label} on {a.label}", there, rows, scaled | sizes, given))
     if len(ridges):
         corners = vertices[np.unique(ridges[:, :2])]
         rows = PairRows(shapes, [(cylinder, mesh)], len(corners))

@@ -188,7 +188,7 @@ def field_block(
         return _corner_block(pattern, rows)
     places = POINTS[points] if places is None else places
     units = np.tile(places, (rows.count // len(places), 1))
-    along_z = 1 if points in ("capsule", "cylinder") else 2
+    along_z = 1 if points == "capsule" else 2
     at = SlotPlace(np.zeros((1, 3)), NO_TURN, shapes=rows.shapes[1], units=units, along_z=along_z)
     own: dict[str, FromShapes] = {}
     constants = {"compliance": np.zeros(rows.count)}
