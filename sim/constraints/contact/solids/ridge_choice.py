@@ -8,7 +8,7 @@ way round: they are as deep as the cylinder is wide, at least, and were so as th
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.solids.ridge_rim import ALONG, contact_ridge_rim, crosses, rim_met
+from sim.constraints.contact.solids.ridge_rim import contact_ridge_rim, rim_met
 from sim.constraints.contact.solids.ridge_side import contact_ridge_side, ridge_of, side_met
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct
@@ -16,7 +16,7 @@ from sim.constraints.slots.bodies import body_struct, seen_from, slot_struct
 from sim.constraints.slots.linearization import movers_of, points_of
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.embedding import fields_at
-from sim.core.lang.frontend.builtins import abs, atomic_max, max, min, static, tid
+from sim.core.lang.frontend.builtins import atomic_max, max, min, static, tid
 from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.library.vector import dot, length
 from sim.core.lang.memoize import memoize
@@ -26,7 +26,7 @@ from sim.core.runtime.launch.kernel import Kernel, kernel
 
 DEEP = 0.1
 """So deep, in parts of the least half width of a cylinder, what it meets may be as a step begins, and as it ends."""
-RIDGE_CONTACTS = {contact_ridge_side: ("side",), contact_ridge_rim: ("rim",)}
+RIDGE_CONTACTS = {contact_ridge_side: ("side",), contact_ridge_rim: ("rim", "angle")}
 """Contacts of cylinders with edges of meshes, and their parameters that every step chooses."""
 
 
@@ -41,7 +41,7 @@ def far_apart(x, x_0, around, other_scale, a, b):
 
 def found_by(c: Constraint, real: Scalar) -> Function:
     """`found(x, x_0, k, data)` in a kernel: which side or rim row k is about, of a cylinder that sees the mesh at x
-    and, before, at x_0; how far away the edge is, and was, along the normal at x."""
+    and, before, at x_0; at which angle of a rim; how far away the edge is, and was, along the normal at x."""
     of_side = c is contact_ridge_side
 
     @func
@@ -54,22 +54,24 @@ def found_by(c: Constraint, real: Scalar) -> Function:
     @func
     def found(x, x_0, k, data):
         a, b, left, right, scale = data.a[k], data.b[k], data.left[k], data.right[k], data.other_scale[k]
-        radius, half_height, chosen, least, begins = data.radius[k], data.half_height[k], real(0.0), real(0.0), real(0.0)
+        radius, half_height = data.radius[k], data.half_height[k]
+        chosen, at, gap, begins = real(0.0), real(0.0), real(0.0), real(0.0)
         if static(of_side):
             side, n, t, place = side_met(x, radius, half_height, scale, a, b, left, right)
             if side != 0.0:
                 chosen = side
-                least, begins = apart(x, x_0, k, data, n, t, place)
+                gap, begins = apart(x, x_0, k, data, n, t, place)
         else:
-            for way in static(range(3)):
-                # Along the axis a root stands for a rim; else of both rims the one that was not on the far side.
-                rim = ALONG * data.root[k] if way == 2 else real(1.0 - 2.0 * way)
-                met, n, t, place = rim_met(x, radius, half_height, data.root[k], rim, scale, a, b, left, right)
+            for rim in static((1.0, -1.0)):
+                root = data.root[k]
+                met, angle, n, t, place = rim_met(
+                    x, radius, half_height, root, real(rim), scale, a, b, left, right
+                )
                 if met:
                     now, before = apart(x, x_0, k, data, n, t, place)
-                    if chosen == 0.0 or before > begins:
-                        chosen, least, begins = rim, now, before
-        return chosen, least, begins
+                    if chosen == 0.0 or before > begins:  # of both rims the one that was not on the far side
+                        chosen, at, gap, begins = real(rim), angle, now, before
+        return chosen, at, gap, begins
 
     return found
 
@@ -94,22 +96,19 @@ def make_ridge_choice(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     ):
         k = tid()
         _, _, _, begun, _, _, poses = movers(k, points, bodies, particle, dx, turn)
-        placed, chosen = fields_at(placing, k), real(0.0)
+        placed, chosen, at = fields_at(placing, k), real(0.0), real(0.0)
         first, second = points_at([], poses, placed)
         first_0, second_0 = points_at([], begun, placed)
         x, x_0 = seen_from(first, second), seen_from(first_0, second_0)
         radius, half_height = data.radius[k], data.half_height[k]
         if not far_apart(x, x_0, radius + half_height, data.other_scale[k], data.a[k], data.b[k]):
-            way, _, begins = found(x, x_0, k, data)
+            way, angle, _, begins = found(x, x_0, k, data)
             if begins > -static(DEEP) * min(radius, half_height):
-                chosen = way
-            if static(not of_side):  # what comes beside a rim and across it in one step is met in the next one
-                if abs(way) < 1.5 and not crosses(x_0, radius, data.other_scale[k], data.a[k], data.b[k]):
-                    chosen = real(0.0)
+                chosen, at = way, angle
         if static(of_side):
             data.side[k] = chosen
         else:
-            data.rim[k] = chosen
+            data.rim[k], data.angle[k] = chosen, at
 
     choose.race_free = True  # rows are their own
     return choose
@@ -147,7 +146,7 @@ def make_ridge_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
         radius, half_height = data.radius[k], data.half_height[k]
         deep = static(DEEP) * min(radius, half_height)
         if not far_apart(x, before, radius + half_height, data.other_scale[k], data.a[k], data.b[k]):
-            chosen, ends, begins = found(x, before, k, data)
+            chosen, _, ends, begins = found(x, before, k, data)
             if chosen != 0.0 and begins > -deep and ends < -deep:
                 atomic_max(last, index, k + 1)
 
