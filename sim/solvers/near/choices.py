@@ -107,7 +107,8 @@ class Choices:
             meshes = [model.mesh_vertices, model.mesh_triangles, model.shape_triangles, model.shape_corners]
             launch(make_rim_mesh_choice(slots, real), made.count, [*moved, *meshes], [batch.parameters])
         elif c in RIDGE_CONTACTS:
-            launch(make_ridge_choice(c, slots, real), made.count, moved, [batch.parameters])
+            with recording.paused():  # as above: of rims
+                launch(make_ridge_choice(c, slots, real), made.count, moved, [batch.parameters])
         elif c in RIM_CONTACTS:
             launch(make_rim_choice(c, slots, real), made.count, moved, [batch.parameters])
         else:

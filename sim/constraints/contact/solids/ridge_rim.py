@@ -11,7 +11,6 @@ so that derivatives are those of a place that moves along the rim.
 
 from sim.constraints.base import constraint
 from sim.constraints.contact.boxes import OPEN
-from sim.constraints.contact.choice import BESIDE
 from sim.constraints.contact.solids.ridge_side import looks_out, ridge_of
 from sim.constraints.contact.solids.rims import CROSSES, crossing_of
 from sim.core.lang.frontend.builtins import abs, atan2, cos, max, sin, sqrt
@@ -27,6 +26,9 @@ CURVED = 0.01
 there is no place that is next to it."""
 LEVEL = 1e-4
 """Slope of the same, in squares of the radius, above which a place has not been found."""
+
+LEANS = 0.02
+"""How far a normal may lean out of those of a rim, as a sine: where it leans, what it says to be inside is outside."""
 
 
 @func
@@ -162,6 +164,6 @@ def rim_met(x, radius, half_height, root, rim, other_scale, a, b, left, right):
         n, place = across_both(p, v, radius, height, angle)
         t = dot(place - p, v) / size
         on_side, on_end = n[0] * cos(angle) + n[1] * sin(angle), rim * n[2]
-        if t > 0.0 and t < 1.0 and on_side > -BESIDE and on_end > -BESIDE:
+        if t > 0.0 and t < 1.0 and on_side > -LEANS and on_end > -LEANS:
             met = looks_out(x, other_scale, a, left, right, u, -n) > 0.5
     return met, angle, n, t, place
