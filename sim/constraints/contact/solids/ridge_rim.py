@@ -24,6 +24,8 @@ STEPS, SEARCH, FURTHEST = 5, 12, 0.25
 CURVED = 0.01
 """Least second derivative of half the square of the distance, in squares of the radius: where a rim is along an edge
 there is no place that is next to it."""
+ALIKE = 1.0 - 1e-4
+"""Cosine of the angle between places that are one."""
 LEVEL = 1e-4
 """Slope of the same, in squares of the radius, above which a place has not been found."""
 
@@ -124,18 +126,15 @@ def _at_rim(
 
 @func
 def begin_at(p, b, radius, height, root):
-    """Whether there is an angle to look from for a root, and which: where the line crosses the rim, seen along the axis,
-    else where it is next to the axis, or in the plane of the rim."""
+    """The angle to look from for a root: where the line crosses the rim, seen along the axis, else where it is next to
+    the axis, or in the plane of the rim."""
     flat, come, disc = crossing_of(p, b, radius, root)
-    there, t = root > 0.0, 0.0 * radius
+    t = 0.0 * radius
     if flat > CROSSES:
-        t = -come / flat
-        if disc > 0.0:
-            there = True
-            t = (root * radius * sqrt(disc) - come) / flat
+        t = (root * radius * sqrt(max(disc, 0.0 * disc)) - come) / flat
     else:
         t = (height - p[2]) / b[2]
-    return there, atan2(p[1] + t * b[1], p[0] + t * b[0])
+    return atan2(p[1] + t * b[1], p[0] + t * b[0])
 
 
 @func
@@ -153,13 +152,11 @@ def rim_met(x, radius, half_height, root, rim, other_scale, a, b, left, right):
     p, u = ridge_of(x, other_scale, a, b)
     size, height, place = length(u), rim * half_height, 0.0 * u
     v, n, t, met = u / size, 0.0 * u, 0.0 * radius, False
-    there, angle = begin_at(p, v, radius, height, root)
+    angle, there = found_from(p, v, radius, height, begin_at(p, v, radius, height, root))
     if there:
-        angle, there = found_from(p, v, radius, height, angle)
-        if there and root < 0.0:  # the same place as from the other root is met once
-            _, other = begin_at(p, v, radius, height, -root)
-            other, _ = found_from(p, v, radius, height, other)
-            there = cos(other - angle) < 1.0 - 1e-4
+        other, both = found_from(p, v, radius, height, begin_at(p, v, radius, height, -root))
+        if both and cos(other - angle) > ALIKE:  # each rim has a row of its own
+            there = root * rim > 0.0
     if there:
         n, place = across_both(p, v, radius, height, angle)
         t = dot(place - p, v) / size
