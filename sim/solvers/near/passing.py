@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sim.constraints.contact.shapes import contact_cylinder
 from sim.constraints.contact.solids.distance_patches import PATCHES, make_patch_passing
 from sim.constraints.contact.solids.distances import DISTANCES, make_distance_passing
 from sim.constraints.contact.solids.facets import FACETS, make_facet_passing
@@ -104,6 +105,8 @@ class PointPassingCheck:
                 or batch.set.constraint in (*FACETS, *RIDGE_CONTACTS)
                 or batch.set.constraint in (*DISTANCES.values(), *PATCHES.values())
                 or (batch.set.constraint.name in WIDTHS and batch.set.slots.particles)
+                # Of two solids others see that they have come through each other: not of the corners of a mesh.
+                or (batch.set.constraint is contact_cylinder and self.model.mesh_triangles.shape[0])
             )
         ]
         self._last = zeros(max(1, len(self._checked)), int32, self.model.device, requires_grad=False)

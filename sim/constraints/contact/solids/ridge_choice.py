@@ -16,7 +16,7 @@ from sim.constraints.slots.bodies import body_struct, seen_from, slot_struct
 from sim.constraints.slots.linearization import movers_of, points_of
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.embedding import fields_at
-from sim.core.lang.frontend.builtins import atomic_max, max, min, static, tid
+from sim.core.lang.frontend.builtins import abs, atomic_max, max, min, sqrt, static, tid
 from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.library.vector import dot, length
 from sim.core.lang.memoize import memoize
@@ -24,8 +24,11 @@ from sim.core.lang.types import Scalar, quaternion, vector
 from sim.core.runtime.arrays.array import array, array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 
-DEEP = 0.1
-"""So deep, in parts of the least half width of a cylinder, what it meets may be as a step begins, and as it ends."""
+DEEP = 0.5
+"""So deep, in parts of the least half width of a cylinder, an edge may be as a step begins, and as it ends."""
+PLACES, HALVINGS = 32, 12
+"""Of the way of an edge that comes as far in a step as half the width of the cylinder, where it is looked how deep it
+is; and steps of the search along it."""
 RIDGE_CONTACTS = {contact_ridge_side: ("side",), contact_ridge_rim: ("rim", "angle")}
 """Contacts of cylinders with edges of meshes, and their parameters that every step chooses."""
 
@@ -121,7 +124,39 @@ def make_ridge_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     vec3, Quat = vector(3, real), quaternion(real)
     Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
     movers, points_at, particle_type = movers_of(slots), points_of(c, slots, real), particle_layout(real).type(real)
-    found = found_by(c, real)
+    found, of_side = found_by(c, real), c is contact_ridge_side
+
+    @func
+    def outside(p, radius, half_height):
+        return max(sqrt(p[0] * p[0] + p[1] * p[1]) - radius, abs(p[2]) - half_height)
+
+    @func
+    def deepest_along(p, q, radius, half_height):
+        """The least distance of a line from a cylinder, which is convex along it: by the golden section."""
+        low, high = real(0.0), real(1.0)
+        for _ in range(HALVINGS):
+            part = static(0.5 * (5.0**0.5 - 1.0)) * (high - low)
+            left, right = p + (high - part) * (q - p), p + (low + part) * (q - p)
+            if outside(left, radius, half_height) < outside(right, radius, half_height):
+                high = low + part
+            else:
+                low = high - part
+        return outside(p + (0.5 * (low + high)) * (q - p), radius, half_height)
+
+    @func
+    def comes_through(x, x_0, k, data, deep):
+        """Whether an edge that comes far in a step has been deeper on its way than as that begins and as it ends."""
+        a, b, radius, half_height = data.a[k], data.b[k], data.radius[k], data.half_height[k]
+        p, u = ridge_of(x_0, data.other_scale[k], a, b)
+        q, v = ridge_of(x, data.other_scale[k], a, b)
+        passed = False
+        if max(length(q - p), length(q + v - p - u)) > min(radius, half_height):
+            ends = min(deepest_along(p, p + u, radius, half_height), deepest_along(q, q + v, radius, half_height))
+            for i in range(1, PLACES):
+                s = real(i) / real(PLACES)
+                at, along = (1.0 - s) * p + s * q, (1.0 - s) * u + s * v
+                passed = passed or deepest_along(at, at + along, radius, half_height) < min(ends, real(0.0)) - deep
+        return passed
 
     @kernel(name=f"passing_{c.name}_{slots.kinds}")
     def find(
@@ -147,7 +182,10 @@ def make_ridge_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
         deep = static(DEEP) * min(radius, half_height)
         if not far_apart(x, before, radius + half_height, data.other_scale[k], data.a[k], data.b[k]):
             chosen, _, ends, begins = found(x, before, k, data)
-            if chosen != 0.0 and begins > -deep and ends < -deep:
+            passed = chosen != 0.0 and begins > -deep and ends < -deep
+            if static(of_side):
+                passed = passed or comes_through(x, before, k, data, deep)
+            if passed:
                 atomic_max(last, index, k + 1)
 
     return find

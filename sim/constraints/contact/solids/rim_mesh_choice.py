@@ -9,7 +9,6 @@ from sim.constraints.contact.pairs import place_in_triangle
 from sim.constraints.contact.shapes import UPRIGHT
 from sim.constraints.contact.solids.meshes import outside_of_box
 from sim.constraints.contact.solids.passing import comes_through
-from sim.constraints.contact.solids.ridge_choice import DEEP
 from sim.constraints.contact.solids.rim_mesh import contact_rim_mesh
 from sim.constraints.contact.solids.rims import rim_at
 from sim.constraints.particles import particle_layout
@@ -27,6 +26,9 @@ from sim.core.lang.types import Scalar, quaternion, vector
 from sim.core.runtime.arrays.array import array, array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 
+DEEP = 0.1
+"""So deep, in parts of the least half width of a cylinder, a place may be as a step begins, and as it ends: what hangs
+over an edge is deeper behind the side below it."""
 SECTORS = 8
 """Of each rim, about the axis of its cylinder."""
 BEGINS = 0.11
