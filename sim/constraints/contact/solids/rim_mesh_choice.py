@@ -184,7 +184,7 @@ def make_rim_mesh_passing(slots: Slots, real: Scalar) -> Kernel:
         if data.sector[k] < 0.0:
             at = vec3(radius * corner[0], radius * corner[1], half_height * corner[2])
             a, b = before.p + quat_rotate(before.q, at), x.p + quat_rotate(x.q, at)
-            passed = passed or comes_through(a, b, m, scale, vertices, triangles, first, box)
+            passed = passed or comes_through(a, b, m, scale, vertices, triangles, first, box, True)
         if passed:
             atomic_max(last, index, k + 1)
 
