@@ -32,8 +32,8 @@ from sim.model.build.shapes.contacts import contact_blocks, tied_pairs
 from sim.model.build.shapes.cylinders import rim_blocks
 from sim.model.build.shapes.derive import listed_shapes, shape_arrays
 from sim.model.build.shapes.distances import distance_blocks
-from sim.model.build.shapes.mesh_cylinders import mesh_cylinder_blocks
 from sim.model.build.shapes.facets import facet_blocks
+from sim.model.build.shapes.mesh_cylinders import mesh_cylinder_blocks
 from sim.model.build.shapes.near import MANY, meeting_shapes, near_contact, near_pairs, rolling_pairs
 from sim.model.build.shapes.overlaps import check_apart
 from sim.model.build.shapes.pairs import pair_blocks

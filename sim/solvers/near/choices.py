@@ -103,12 +103,14 @@ class Choices:
         elif c in PATCHES.values():
             with recording.paused():  # from where a place is looked for does not change where it is found
                 launch(make_patch_choice(c, slots, real), made.count, moved, [batch.parameters])
-        elif c is contact_rim_mesh:
-            meshes = [model.mesh_vertices, model.mesh_triangles, model.shape_triangles, model.shape_corners]
-            launch(make_rim_mesh_choice(slots, real), made.count, [*moved, *meshes], [batch.parameters])
-        elif c in RIDGE_CONTACTS:
-            with recording.paused():  # as above: of rims
-                launch(make_ridge_choice(c, slots, real), made.count, moved, [batch.parameters])
+        elif c is contact_rim_mesh or c in RIDGE_CONTACTS:
+            with recording.paused():  # as above, of rims; triangles are whole numbers
+                if c is contact_rim_mesh:
+                    moved += [model.mesh_vertices, model.mesh_triangles, model.shape_triangles, model.shape_corners]
+                choose = (
+                    make_rim_mesh_choice(slots, real) if c is contact_rim_mesh else make_ridge_choice(c, slots, real)
+                )
+                launch(choose, made.count, moved, [batch.parameters])
         elif c in RIM_CONTACTS:
             launch(make_rim_choice(c, slots, real), made.count, moved, [batch.parameters])
         else:

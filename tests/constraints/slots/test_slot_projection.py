@@ -34,7 +34,8 @@ PATTERNS = {
     "prismatic": "ab aw", "fixed": "ab wa", "drive_angle": "ab", "drive_distance": "wa", "limit_angle": "aw",
     "limit_distance": "ab", "friction_angle": "wa", "friction_distance": "ab",
     "contact_points": "ab pa", "contact_rim": "aa", "contact_box": "ap wp ab", "contact_capsule": "ap wa",
-    "contact_cylinder": "ap wa", "contact_ridge_side": "ab wa", "contact_rim_mesh": "ab wa", "contact_ball_triangle": "appp wppp", "contact_capsule_edge": "aapp",
+    "contact_cylinder": "ap wa", "contact_ridge_side": "ab wa", "contact_rim_mesh": "ab wa",
+    "contact_ball_triangle": "appp wppp", "contact_capsule_edge": "aapp",
 }  # fmt: skip
 CASES = [
     pytest.param(name, kinds, v, marks=() if (name, kinds, v) in ALWAYS else pytest.mark.slow)

@@ -67,9 +67,7 @@ def found_by(c: Constraint, real: Scalar) -> Function:
         else:
             for rim in static((1.0, -1.0)):
                 root = data.root[k]
-                met, angle, n, t, place = rim_met(
-                    x, radius, half_height, root, real(rim), scale, a, b, left, right
-                )
+                met, angle, n, t, place = rim_met(x, radius, half_height, root, real(rim), scale, a, b, left, right)
                 if met:
                     now, before = apart(x, x_0, k, data, n, t, place)
                     if chosen == 0.0 or before > begins:  # of both rims the one that was not on the far side

@@ -2,8 +2,8 @@
 
 A rim and an edge are two lines that cross, next to each other where their common normal goes through both; it looks out
 of the faces beside the edge, and out of side and end of the cylinder.  Each step looks for where that is on the rim, of
-the two places where an edge may come over it; where it has come in a projection steps of Newton's method say from there,
-so that derivatives are those of a place that moves along the rim.
+the two places where an edge may come over it; steps of Newton's method say from there where it has come in a
+projection, so that derivatives are those of a place that moves along the rim.
 """
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
@@ -35,8 +35,8 @@ LEANS = 0.02
 
 @func
 def slope_along(p, b, radius, height, angle):
-    """Of a place of a rim, by its angle, and a line through p along the unit vector b: the unit vectors out of and along
-    the rim; the derivative by the angle of half the square of their distance, over the radius, and that of it."""
+    """Of a place of a rim, by its angle, and a line through p along the unit vector b: the unit vectors out of and
+    along the rim; the derivative by the angle of half the square of their distance, over the radius, and that of it."""
     out, along = type(p)(cos(angle), sin(angle), 0.0 * angle), type(p)(-sin(angle), cos(angle), 0.0 * angle)
     apart = p - radius * out
     apart[2] -= height

@@ -28,7 +28,7 @@ def on_table(
     solid: str, pose: tuple[float, ...], slope: float = 0.0, edge: float = 0.5, mu: float = 0.6, bounce: float = 0.0,
     **motion: tuple[float, ...]
 ) -> sim.Model:  # fmt: skip
-    """A full cylinder on a table of the world, a mesh or a box, that falls towards x and ends `edge` from its middle."""
+    """A full cylinder on a table of the world, a mesh or a box, that ends `edge` from its middle."""
     builder = sim.ModelBuilder(gravity=(G * np.sin(slope), -G * np.cos(slope), 0))
     body = builder.add_body(pose, label="can", **motion)
     cfg = Config(density=800.0, mu=mu, restitution=bounce)
@@ -228,7 +228,9 @@ def test_threads_checkpoints_and_worlds_change_no_bit() -> None:
             weight = np.zeros((2 * worlds, 7))
             weight[worlds:, 1] = 1.0
             tape.backward(grads={found.body_q: sim.array(weight, dtype=found.body_q.dtype)})
-            values = [model.materials[f"b{k}.hull.{key}"].grad.numpy()[:1] for k in range(2) for key in ("mu", "density")]
+            values = [
+                model.materials[f"b{k}.hull.{key}"].grad.numpy()[:1] for k in range(2) for key in ("mu", "density")
+            ]
             results.append([found.body_q.numpy()[::worlds], *(value.copy() for value in values)])
     finally:
         sim.set_num_threads(before)
