@@ -24,6 +24,7 @@ from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.launch.launch import launch
 from sim.model.collision.detection import ContactError
+from sim.model.collision.near.face_watch import make_face_watch
 from sim.model.collision.near.passing import make_passing
 from sim.model.model import Model
 from sim.solvers.batch import ConstraintBatch
@@ -33,7 +34,8 @@ from sim.solvers.near.lanes import NearContacts
 
 @dataclass(eq=False)
 class PassingCheck:
-    """Of the pairs of a model that are constraints from the beginning, and of those that steps find."""
+    """Of the pairs of a model that are constraints from the beginning, and of those that steps find; and of faces of
+    meshes and signed distances."""
 
     model: Model
     bodies: BodyStep
@@ -43,14 +45,17 @@ class PassingCheck:
         model = self.model
         self._furthest = zeros(1, model.dtype, model.device, requires_grad=False)
         self._last = zeros(1, int32, model.device, requires_grad=False)
+        self._faces = zeros(max(1, len(model.watched)), int32, model.device, requires_grad=False)
 
     @property
     def scratch(self) -> list[array]:
         """What steps report."""
-        return [self._furthest, self._last]
+        return [self._furthest, self._last, self._faces]
 
     def begin(self) -> None:
         """Forgets what was reported."""
+        if self.model.watched:
+            self._faces.zero_()
         if self.model.meeting is None and self.near is None:
             return
         self._furthest.zero_()
@@ -63,6 +68,14 @@ class PassingCheck:
             self._find(declared.total, declared.pairs, declared.solids, False)
         if near is not None:
             self._find(near.total, near.pairs, near.of.solids, True)
+        model, bodies = self.model, self.bodies
+        for index, faces in enumerate(model.watched):
+            shapes = [model.shape_body, model.shape_transform, model.shape_scale, model.body_com]
+            inputs = [index, faces.rows, *shapes, bodies.start, bodies.dx, bodies.turn]
+            meshes = [model.mesh_vertices, model.mesh_triangles]
+            with recording.paused():
+                watch = make_face_watch(faces.constraint, model.dtype)
+                launch(watch, faces.rows.shape[0], [*inputs, *meshes], [self._faces])
 
     def _find(self, total: array, pairs: array, solids: array, near: bool) -> None:
         model, bodies = self.model, self.bodies
@@ -73,6 +86,7 @@ class PassingCheck:
 
     def refuse_passed(self) -> None:
         """Raises ContactError where something has since `begin`.  Waits for the device."""
+        self._refuse_faces()
         if self.model.meeting is None and self.near is None:
             return
         last = int(self._last.numpy()[0])
@@ -85,6 +99,19 @@ class PassingCheck:
             f" {float(self._furthest.numpy()[0]):.3g} m as the other sees it: more than contacts look at",
             "Take shorter steps, in which shapes come less far than a quarter of their least widths, or slower starts",
         )
+
+    def _refuse_faces(self) -> None:
+        if not self.model.watched:
+            return
+        for faces, last in zip(self.model.watched, self._faces.numpy().tolist(), strict=True):
+            if last:
+                numbers = faces.rows.numpy()[last - 1, :2]
+                of, mesh = (next(s.label for s in self.model.shapes if n in s.numbers) for n in numbers)
+                raise ContactError(
+                    f"contact: {of!r} has come into a triangle of {mesh!r} between its vertices, which alone it meets,"
+                    " by more than a tenth of the longest side, or with its middle",
+                    "Take finer triangles where the distance is narrow, or build the mesh of boxes and capsules",
+                )
 
 
 @dataclass(eq=False)
