@@ -28,6 +28,9 @@ from sim.constraints.contact.solids.facets import contact_ball_triangle as conta
 from sim.constraints.contact.solids.facets import contact_capsule_edge as contact_capsule_edge
 from sim.constraints.contact.solids.mesh_edges import contact_mesh_edges as contact_mesh_edges
 from sim.constraints.contact.solids.meshes import contact_mesh as contact_mesh
+from sim.constraints.contact.solids.ridge_rim import contact_ridge_rim as contact_ridge_rim
+from sim.constraints.contact.solids.ridge_side import contact_ridge_side as contact_ridge_side
+from sim.constraints.contact.solids.rim_mesh import contact_rim_mesh as contact_rim_mesh
 from sim.constraints.contact.solids.rims import contact_rim_edge as contact_rim_edge
 from sim.constraints.contact.solids.rims import contact_rim_face as contact_rim_face
 from sim.constraints.contact.solids.rims import contact_side as contact_side

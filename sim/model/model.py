@@ -20,7 +20,7 @@ from sim.core.runtime.devices.device import Device
 from sim.core.runtime.devices.graph import Graph, capturing
 from sim.display import html_table
 from sim.model.collision.detection import PairLists
-from sim.model.collision.near.declared import BodyContact, MeetingShapes
+from sim.model.collision.near.declared import BodyContact, MeetingShapes, WatchedFaces
 from sim.model.collision.surfaces import SelfContact
 from sim.model.constraint_set import ConstraintSet
 from sim.model.control import Contacts, Control
@@ -51,7 +51,7 @@ class Model:
     worlds: how many copies of everything there are, see `ModelBuilder.replicate`.
     contact: the surfaces that collide with themselves and each other, None for none; near: the shapes of bodies that
     every step looks for, None where all pairs of them are constraints from the beginning; meeting: those pairs, and
-    those with balls of the world.
+    those with balls of the world; watched: faces of meshes that signed distances may come into.
     along: (particles,) numbers that go along memory where those of the particles do not, None else; user_numbers: those
     of the user where this is the model under such numbers (`sim.model.renumbered`), None else.
     """
@@ -75,6 +75,7 @@ class Model:
         contact: SelfContact | None = None,
         near: BodyContact | None = None,
         meeting: MeetingShapes | None = None,
+        watched: Sequence[WatchedFaces] = (),
         check_start: Callable[[Model], None] = lambda model: None,
         along: np.ndarray | None = None,
     ) -> None:
@@ -86,6 +87,7 @@ class Model:
         self.shapes, self.attachments, self.in_air, self.worlds = shapes, attachments, in_air, worlds
         self.in_wind, self.bodies, self.visuals = in_wind, bodies or {}, list(visuals)
         self.joints, self.contact, self.near, self.meeting = joints or {}, contact, near, meeting
+        self.watched = list(watched)
         self._derivations: Sequence[Update] = list(derivations)
         self._check_start = check_start
         self.along = along

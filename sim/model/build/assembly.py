@@ -31,8 +31,9 @@ from sim.model.build.shapes.blocks import NearBlock, ShapeBlock
 from sim.model.build.shapes.contacts import contact_blocks, tied_pairs
 from sim.model.build.shapes.cylinders import rim_blocks
 from sim.model.build.shapes.derive import listed_shapes, shape_arrays
-from sim.model.build.shapes.distances import distance_blocks
+from sim.model.build.shapes.distances import distance_blocks, watched_faces
 from sim.model.build.shapes.facets import facet_blocks
+from sim.model.build.shapes.mesh_cylinders import mesh_cylinder_blocks
 from sim.model.build.shapes.near import MANY, meeting_shapes, near_contact, near_pairs, rolling_pairs
 from sim.model.build.shapes.overlaps import check_apart
 from sim.model.build.shapes.pairs import pair_blocks
@@ -184,6 +185,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         *facet_blocks(parts.shapes, touched, parts.groups, parts.points, parts.bodies, thickness, tied),
         *pair_blocks(parts.shapes, parts.joined, bool(is_near)),
         *rim_blocks(parts.shapes, parts.joined),
+        *mesh_cylinder_blocks(parts.shapes, parts.joined),
         *distance_blocks(parts.shapes, parts.joined),
     ]
     refuse_springs_that_rebound(blocks)
@@ -243,6 +245,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         contact=contact,
         near=near,
         meeting=meeting_shapes(parts.shapes, rolling if is_near else may, parts.worlds, make),
+        watched=watched_faces(parts.shapes, parts.joined, make),
         check_start=partial(_check_start, parts),
         along=None if tiling is None else tiling.number,
     )

@@ -13,7 +13,10 @@ from sim.constraints.contact.solids.facets import FACETS, make_side_choice
 from sim.constraints.contact.solids.mesh_edges import contact_mesh_edges, make_mesh_edge_choice
 from sim.constraints.contact.solids.meshes import contact_mesh, make_mesh_choice
 from sim.constraints.contact.solids.patch_choice import make_patch_choice
+from sim.constraints.contact.solids.ridge_choice import RIDGE_CONTACTS, make_ridge_choice
 from sim.constraints.contact.solids.rim_choice import make_rim_choice
+from sim.constraints.contact.solids.rim_mesh import contact_rim_mesh
+from sim.constraints.contact.solids.rim_mesh_choice import make_rim_mesh_choice
 from sim.constraints.contact.solids.rims import RIM_CONTACTS
 from sim.core.lang.types import vector
 from sim.core.runtime.ambient import recording
@@ -31,7 +34,9 @@ CHOSEN = {
     contact_edges: ("edge", "other_edge"),
     contact_mesh: ("side", "a", "b", "c", "d", "e", "f"),
     contact_mesh_edges: ("side", "a", "b"),
+    contact_rim_mesh: ("live", "a", "b", "c"),
     **RIM_CONTACTS,
+    **RIDGE_CONTACTS,
     **FACETS,
 }
 """Parameters that every step chooses."""
@@ -98,6 +103,14 @@ class Choices:
         elif c in PATCHES.values():
             with recording.paused():  # from where a place is looked for does not change where it is found
                 launch(make_patch_choice(c, slots, real), made.count, moved, [batch.parameters])
+        elif c is contact_rim_mesh or c in RIDGE_CONTACTS:
+            with recording.paused():  # as above, of rims; triangles are whole numbers
+                if c is contact_rim_mesh:
+                    moved += [model.mesh_vertices, model.mesh_triangles, model.shape_triangles, model.shape_corners]
+                choose = (
+                    make_rim_mesh_choice(slots, real) if c is contact_rim_mesh else make_ridge_choice(c, slots, real)
+                )
+                launch(choose, made.count, moved, [batch.parameters])
         elif c in RIM_CONTACTS:
             launch(make_rim_choice(c, slots, real), made.count, moved, [batch.parameters])
         else:

@@ -8,18 +8,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sim.constraints.contact.shapes import contact_cylinder
 from sim.constraints.contact.solids.distance_patches import PATCHES, make_patch_passing
 from sim.constraints.contact.solids.distances import DISTANCES, make_distance_passing
 from sim.constraints.contact.solids.facets import FACETS, make_facet_passing
 from sim.constraints.contact.solids.mesh_edges import contact_mesh_edges, make_mesh_edge_passing
 from sim.constraints.contact.solids.meshes import contact_mesh
 from sim.constraints.contact.solids.passing import WIDTHS, make_mesh_passing, make_point_passing
+from sim.constraints.contact.solids.ridge_choice import RIDGE_CONTACTS, make_ridge_passing
+from sim.constraints.contact.solids.rim_mesh import contact_rim_mesh
+from sim.constraints.contact.solids.rim_mesh_choice import make_rim_mesh_passing
 from sim.core.lang.types import int32
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.launch.launch import launch
 from sim.model.collision.detection import ContactError
+from sim.model.collision.near.face_watch import make_face_watch
 from sim.model.collision.near.passing import make_passing
 from sim.model.model import Model
 from sim.solvers.batch import ConstraintBatch
@@ -29,7 +34,8 @@ from sim.solvers.near.lanes import NearContacts
 
 @dataclass(eq=False)
 class PassingCheck:
-    """Of the pairs of a model that are constraints from the beginning, and of those that steps find."""
+    """Of the pairs of a model that are constraints from the beginning, and of those that steps find; and of faces of
+    meshes and signed distances."""
 
     model: Model
     bodies: BodyStep
@@ -39,14 +45,17 @@ class PassingCheck:
         model = self.model
         self._furthest = zeros(1, model.dtype, model.device, requires_grad=False)
         self._last = zeros(1, int32, model.device, requires_grad=False)
+        self._faces = zeros(max(1, len(model.watched)), int32, model.device, requires_grad=False)
 
     @property
     def scratch(self) -> list[array]:
         """What steps report."""
-        return [self._furthest, self._last]
+        return [self._furthest, self._last, self._faces]
 
     def begin(self) -> None:
         """Forgets what was reported."""
+        if self.model.watched:
+            self._faces.zero_()
         if self.model.meeting is None and self.near is None:
             return
         self._furthest.zero_()
@@ -59,6 +68,14 @@ class PassingCheck:
             self._find(declared.total, declared.pairs, declared.solids, False)
         if near is not None:
             self._find(near.total, near.pairs, near.of.solids, True)
+        model, bodies = self.model, self.bodies
+        for index, faces in enumerate(model.watched):
+            shapes = [model.shape_body, model.shape_transform, model.shape_scale, model.body_com]
+            inputs = [index, faces.rows, *shapes, bodies.start, bodies.dx, bodies.turn]
+            meshes = [model.mesh_vertices, model.mesh_triangles]
+            with recording.paused():
+                watch = make_face_watch(faces.constraint, model.dtype)
+                launch(watch, faces.rows.shape[0], [*inputs, *meshes], [self._faces])
 
     def _find(self, total: array, pairs: array, solids: array, near: bool) -> None:
         model, bodies = self.model, self.bodies
@@ -69,6 +86,7 @@ class PassingCheck:
 
     def refuse_passed(self) -> None:
         """Raises ContactError where something has since `begin`.  Waits for the device."""
+        self._refuse_faces()
         if self.model.meeting is None and self.near is None:
             return
         last = int(self._last.numpy()[0])
@@ -81,6 +99,19 @@ class PassingCheck:
             f" {float(self._furthest.numpy()[0]):.3g} m as the other sees it: more than contacts look at",
             "Take shorter steps, in which shapes come less far than a quarter of their least widths, or slower starts",
         )
+
+    def _refuse_faces(self) -> None:
+        if not self.model.watched:
+            return
+        for faces, last in zip(self.model.watched, self._faces.numpy().tolist(), strict=True):
+            if last:
+                numbers = faces.rows.numpy()[last - 1, :2]
+                of, mesh = (next(s.label for s in self.model.shapes if n in s.numbers) for n in numbers)
+                raise ContactError(
+                    f"contact: {of!r} has come into a triangle of {mesh!r} between its vertices, which alone it meets,"
+                    " by more than a tenth of the longest side, or with its middle",
+                    "Take finer triangles where the distance is narrow, or build the mesh of boxes and capsules",
+                )
 
 
 @dataclass(eq=False)
@@ -97,10 +128,12 @@ class PointPassingCheck:
             for batch in self.batches
             if batch.set.count
             and (
-                batch.set.constraint in (contact_mesh, contact_mesh_edges)
-                or batch.set.constraint in FACETS
+                batch.set.constraint in (contact_mesh, contact_mesh_edges, contact_rim_mesh)
+                or batch.set.constraint in (*FACETS, *RIDGE_CONTACTS)
                 or batch.set.constraint in (*DISTANCES.values(), *PATCHES.values())
                 or (batch.set.constraint.name in WIDTHS and batch.set.slots.particles)
+                # Of two solids others see that they have come through each other: not of the corners of a mesh.
+                or (batch.set.constraint is contact_cylinder and self.model.mesh_triangles.shape[0])
             )
         ]
         self._last = zeros(max(1, len(self._checked)), int32, self.model.device, requires_grad=False)
@@ -143,6 +176,11 @@ class PointPassingCheck:
                     find = make_mesh_edge_passing(made.slots, model.dtype)
                     launch(find, made.count, [*given, *ridges], [self._last])
                     continue
+                if made.constraint is contact_rim_mesh:
+                    find = make_rim_mesh_passing(made.slots, model.dtype)
+                    launch(find, made.count, [*given, *meshes], [self._last])
+                    continue
+                make = make_ridge_passing if made.constraint in RIDGE_CONTACTS else make
                 launch(make(made.constraint, made.slots, model.dtype), made.count, given, [self._last])
 
     def refuse_passed(self) -> None:
@@ -161,7 +199,8 @@ class PointPassingCheck:
                     "Round the function off: the distance from what is smaller by a radius, less the radius",
                 )
             label = next(label for label, rows in made.index_of.items() if last - 1 in rows)
-            who = "an edge" if made.constraint in (*FACETS, contact_mesh_edges) else "a corner, a ball or an end"
+            edged = (*FACETS, *RIDGE_CONTACTS, contact_mesh_edges, contact_rim_mesh)
+            who = "an edge" if made.constraint in edged else "a corner, a ball or an end"
             if made.slots.particles:
                 number = self.model.user_number(made.points.numpy()[last - 1, made.slots.particles[0]])
                 name = next((g.name for g in self.model.groups.values() if g.start <= number < g.start + g.count), "")

@@ -25,7 +25,7 @@ ALWAYS = [
     ("attachment", "a", "next, damped, start"), ("distance", "pa", "next, damped, start"), ("distance", "aa", "first"),
     ("bend", "paab", "next, damped"), ("ball", "ab", "first"), ("revolute", "wa", "next, damped, start"),
     ("friction_angle", "wa", "first"), ("drive_angle", "ab", "next, damped"),
-    ("contact_box", "ap", "first"),
+    ("contact_box", "ap", "first"), ("contact_ridge_side", "ab", "first"), ("contact_rim_mesh", "ab", "first"),
 ]  # fmt: skip
 PATTERNS = {
     "attachment": "a", "contact_sphere": "a", "contact_plane": "a", "distance": "pa ap aa wa", "shear": "ab",
@@ -34,7 +34,8 @@ PATTERNS = {
     "prismatic": "ab aw", "fixed": "ab wa", "drive_angle": "ab", "drive_distance": "wa", "limit_angle": "aw",
     "limit_distance": "ab", "friction_angle": "wa", "friction_distance": "ab",
     "contact_points": "ab pa", "contact_rim": "aa", "contact_box": "ap wp ab", "contact_capsule": "ap wa",
-    "contact_cylinder": "ap wa", "contact_ball_triangle": "appp wppp", "contact_capsule_edge": "aapp",
+    "contact_cylinder": "ap wa", "contact_ridge_side": "ab wa", "contact_rim_mesh": "ab wa",
+    "contact_ball_triangle": "appp wppp", "contact_capsule_edge": "aapp",
 }  # fmt: skip
 CASES = [
     pytest.param(name, kinds, v, marks=() if (name, kinds, v) in ALWAYS else pytest.mark.slow)

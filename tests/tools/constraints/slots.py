@@ -59,6 +59,21 @@ def joint_values(c: Constraint, x: list[tuple[np.ndarray, np.ndarray]], p: dict[
         """Distance from where all of these are negative."""
         return float(np.linalg.norm(np.maximum(sides, 0.0)) + min(max(sides), 0.0))
 
+    def ridge_side() -> float:
+        start, end = (d + turned(q).T @ turned(r) @ (p["other_scale"] * p[name]) for name in ("a", "b"))
+        across = np.cross([0.0, 0.0, 1.0], end - start)
+        return float(across @ start / np.linalg.norm(across) - p["radius"])
+
+    def rim_on_triangle() -> float:
+        """The lowest place of a rim, or the one that is given."""
+        one, two, three = (p["scale"] * p[name] for name in "abc")
+        n = np.cross(two - one, three - one) / np.linalg.norm(np.cross(two - one, three - one))
+        own, (x, y, up) = turned(q).T @ turned(r), p["corner"]
+        height = float(n @ (d + own @ [0.0, 0.0, up * p["half_height"]] - one))
+        if x or y:
+            return height + p["radius"] * float(n @ own @ [x, y, 0.0])
+        return height - p["radius"] * np.hypot(n @ own[:, 0], n @ own[:, 1])
+
     formulas: dict[str, Callable[[], object]] = {
         "contact_box": lambda: outside(*(np.abs(d) - p["half"])) - p["thickness"],
         "contact_capsule": lambda: (
@@ -69,6 +84,8 @@ def joint_values(c: Constraint, x: list[tuple[np.ndarray, np.ndarray]], p: dict[
         "contact_cylinder": lambda: (
             outside(np.hypot(d[0], d[1]) - p["radius"], abs(d[2]) - p["half_height"]) - p["thickness"]
         ),
+        "contact_ridge_side": ridge_side,
+        "contact_rim_mesh": rim_on_triangle,
         "revolute": lambda: [*d, turned(q)[:, 0] @ turned(r)[:, 1], turned(q)[:, 0] @ turned(r)[:, 2]],
         "prismatic": lambda: [d[1], d[2], *between],
         "fixed": lambda: [*d, *between],
@@ -284,8 +301,10 @@ def slot_sample(name: str, kinds: str, count: int = 2, seed: int = SEED) -> Slot
         at = 0.3 * rng.normal(size=(count, c.points, 3))
         for p in c.parameters.values():
             host[p.name] = rng.uniform(0.2, 1.0, size=(count, *p.shape))
-        if "sign" in host:
-            host["sign"] = np.ones(count)
+        for key in {"sign", "side", "live"} & set(host):
+            host[key] = np.ones(count)
+        if "sector" in host:
+            host["corner"][0, :2] = 0.0
     else:
         of = sample(name, count, seed)
         at = of.x[of.points]

@@ -19,6 +19,8 @@ from sim.constraints.contact.boxes import contact_corner
 from sim.constraints.contact.pairs import contact_points
 from sim.constraints.contact.shapes import contact_capsule
 from sim.constraints.contact.solids.distance_patches import PATCHES
+from sim.constraints.contact.solids.ridge_side import contact_ridge_side
+from sim.constraints.contact.solids.rim_mesh import contact_rim_mesh
 from sim.constraints.contact.solids.rims import contact_rim_face, contact_side
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import static
@@ -31,7 +33,7 @@ ROUND = {
     contact_side: ("radius", "thickness"),
 }
 """Contacts of two round sides, and their radii."""
-CARRIES = (contact_corner, contact_rim_face)
+CARRIES = (contact_corner, contact_rim_face, contact_rim_mesh, contact_ridge_side)
 """Contacts whose second side takes its place along; as do points that a frame sees, over what is not round."""
 
 

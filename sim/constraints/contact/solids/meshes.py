@@ -87,6 +87,15 @@ def beyond(x, n, p, q, third):
     return out
 
 
+@func
+def outside_of_box(at, low, high, scale):
+    """How far a point is outside of a box along the axis where that is most."""
+    out = 0.0 * at[0] - 1e30
+    for j in static(range(3)):
+        out = max(out, max(low[j] * scale[j] - at[j], at[j] - high[j] * scale[j]))
+    return out
+
+
 @memoize
 def make_mesh_choice(slots: Slots, real: Scalar) -> Kernel:
     """The triangles next to the points `tid()` of `contact_mesh`, and on which side they are, from predicted poses.
@@ -98,14 +107,6 @@ def make_mesh_choice(slots: Slots, real: Scalar) -> Kernel:
     Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
     movers, seen = movers_of(slots), seen_points(c, slots, real)
     particle_type, position, count = layout.type(real), layout.position, len(slots.particles)
-
-    @func
-    def outside_of_box(at, low, high, scale):
-        """How far a point is outside of a box along the axis where that is most."""
-        out = real(-1e30)
-        for j in static(range(3)):
-            out = max(out, max(low[j] * scale[j] - at[j], at[j] - high[j] * scale[j]))
-        return out
 
     @kernel(name=f"choose_{c.name}_{slots.kinds}")
     def choose(

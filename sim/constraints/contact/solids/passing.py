@@ -19,7 +19,7 @@ from sim.constraints.slots.pattern import Slots
 from sim.core.lang.embedding import embed, fields_at
 from sim.core.lang.frontend.builtins import atomic_max, max, min, static, tid
 from sim.core.lang.frontend.function import func
-from sim.core.lang.library.vector import cross, dot, length
+from sim.core.lang.library.vector import cross, dot, length, normalize
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, quaternion, vector
 from sim.core.runtime.arrays.array import array, array2d
@@ -28,6 +28,8 @@ from sim.core.runtime.launch.kernel import Kernel, kernel
 DEEP = 0.1
 """So deep, in parts of the least half width, a point has to have been in a shape; in a mesh in parts of its way inside,
 which is more than half of that where it comes straight through a plate."""
+OPPOSITE = 0.5
+"""Cosine of the angle between faces that look away from each other, but for its sign."""
 THIN = 1e-4
 """What a mesh is no thinner than, in parts of its size."""
 HALVINGS = 24
@@ -126,6 +128,58 @@ def make_point_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     return find
 
 
+@func
+def crossing(p, q, r, a, way):
+    """Where along its way, in parts of it, a point comes through a triangle (-1: nowhere), and whether outward: T.
+    Moeller, B. Trumbore, "Fast, Minimum Storage Ray/Triangle Intersection", 1997."""
+    e, f = q - p, r - p
+    across = cross(way, f)
+    det, found = dot(e, across), 0.0 * e[0] - 1.0
+    if det * det > 0.0:
+        u = dot(a - p, across) / det
+        other = cross(a - p, e)
+        v = dot(way, other) / det
+        if u >= 0.0 and v >= 0.0 and u + v <= 1.0:
+            found = dot(f, other) / det
+    return found, det < 0.0
+
+
+@func
+def comes_through(a, b, m, scale, vertices, triangles, first, box, straight):
+    """Whether a point that goes from a to b, as mesh m sees it, comes through that; straight: only where it comes out
+    of a face that looks away from the one that it has come into, and not about an edge."""
+    passed, near = False, True
+    size = length(middle(box[m, 1] - box[m, 0], scale))
+    for j in static(range(3)):
+        near = near and min(a[j], b[j]) <= box[m, 1][j] * scale[j] and max(a[j], b[j]) >= box[m, 0][j] * scale[j]
+    if near and length(b - a) > THIN * size:
+        out_of, into_face = 0.0 * a, 0.0 * a
+        out, into, way = 0.0 * size + 2.0, 0.0 * size, 1.001 * (b - a)  # what is pushed out on the far side is there
+        for t in range(first[m, 0], first[m, 1]):
+            p, q, r = [middle(vertices[triangles[t, j]], scale) for j in static(range(3))]
+            at, outward = crossing(p, q, r, a, way)
+            if at > 0.0 and at <= 1.0 and outward and at < out:
+                out, out_of = at, normalize(cross(q - p, r - p))
+        if out <= 1.0:
+            for t in range(first[m, 0], first[m, 1]):
+                p, q, r = [middle(vertices[triangles[t, j]], scale) for j in static(range(3))]
+                at, outward = crossing(p, q, r, a, way)
+                if at > into and at < out and not outward:
+                    into, into_face = at, normalize(cross(q - p, r - p))
+            inside, depth, begun_at = a + (0.5 * (into + out)) * way, 0.0 * size + 1e30, 0.0 * size + 1e30
+            for t in range(first[m, 0], first[m, 1]):
+                p, q, r = [middle(vertices[triangles[t, j]], scale) for j in static(range(3))]
+                u, v, w, over = place_in_triangle(inside, p, q, r)
+                depth = min(depth, length(inside - (u * p + v * q + w * r)))
+                u, v, w, over = place_in_triangle(a, p, q, r)
+                begun_at = min(begun_at, length(a - (u * p + v * q + w * r)))
+            if into == 0.0:  # it began inside, or on the surface: what is pushed out comes no deeper
+                depth -= begun_at
+            if depth > max(DEEP * (out - into) * length(way), THIN * size):
+                passed = not straight or dot(out_of, into_face) < -OPPOSITE
+    return passed
+
+
 @memoize
 def make_mesh_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     """The same of points and what a mesh encloses."""
@@ -133,21 +187,6 @@ def make_mesh_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
     movers, seen, count = movers_of(slots), seen_points(c, slots, real), len(slots.particles)
     particle_type = particle_layout(real).type(real)
-
-    @func
-    def crossing(p, q, r, a, way):
-        """Where along its way, in parts of it, a point comes through a triangle (-1: nowhere), and whether outward: T.
-        Moeller, B. Trumbore, "Fast, Minimum Storage Ray/Triangle Intersection", 1997."""
-        e, f = q - p, r - p
-        across = cross(way, f)
-        det, found = dot(e, across), real(-1.0)
-        if det * det > 0.0:
-            u = dot(a - p, across) / det
-            other = cross(a - p, e)
-            v = dot(way, other) / det
-            if u >= 0.0 and v >= 0.0 and u + v <= 1.0:
-                found = dot(f, other) / det
-        return found, det < 0.0
 
     @kernel(name=f"passing_{c.name}_{slots.kinds}")
     def find(
@@ -172,32 +211,7 @@ def make_mesh_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
         placed, m, scale = fields_at(placing, k), int(data.mesh[k]), data.scale[k]
         a = seen([x_0[p_k[p]] for p in static(range(count))], begun, placed)
         b = seen([x_1[p_k[p]] for p in static(range(count))], poses, placed)
-        size, near = length(middle(box[m, 1] - box[m, 0], scale)), True
-        for j in static(range(3)):
-            near = near and min(a[j], b[j]) <= box[m, 1][j] * scale[j] and max(a[j], b[j]) >= box[m, 0][j] * scale[j]
-        if near and length(b - a) > static(THIN) * size:
-            out, into, way = real(2.0), real(0.0), 1.001 * (b - a)  # what is pushed out on the far side is there
-            for t in range(first[m, 0], first[m, 1]):
-                p, q, r = [middle(vertices[triangles[t, j]], scale) for j in static(range(3))]
-                at, outward = crossing(p, q, r, a, way)
-                if at > 0.0 and at <= 1.0 and outward and at < out:
-                    out = at
-            if out <= 1.0:
-                for t in range(first[m, 0], first[m, 1]):
-                    p, q, r = [middle(vertices[triangles[t, j]], scale) for j in static(range(3))]
-                    at, outward = crossing(p, q, r, a, way)
-                    if at > into and at < out and not outward:
-                        into = at
-                inside, depth, begun_at = a + (0.5 * (into + out)) * way, real(1e30), real(1e30)
-                for t in range(first[m, 0], first[m, 1]):
-                    p, q, r = [middle(vertices[triangles[t, j]], scale) for j in static(range(3))]
-                    u, v, w, over = place_in_triangle(inside, p, q, r)
-                    depth = min(depth, length(inside - (u * p + v * q + w * r)))
-                    u, v, w, over = place_in_triangle(a, p, q, r)
-                    begun_at = min(begun_at, length(a - (u * p + v * q + w * r)))
-                if into == 0.0:  # it began inside, or on the surface: what is pushed out comes no deeper
-                    depth -= begun_at
-                if depth > max(static(DEEP) * (out - into) * length(way), static(THIN) * size):
-                    atomic_max(last, index, k + 1)
+        if comes_through(a, b, m, scale, vertices, triangles, first, box, False):
+            atomic_max(last, index, k + 1)
 
     return find

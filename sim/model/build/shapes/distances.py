@@ -13,6 +13,7 @@ import numpy as np
 from sim.constraints.base import Constraint
 from sim.constraints.contact.solids.distance_patches import DISC, FLAT, RIM, patches_with
 from sim.constraints.slots.pattern import Slots
+from sim.core.lang.types import int32
 from sim.model.build.blocks import ConstraintBlock, FromShapes
 from sim.model.build.shapes.blocks import ShapeBlock
 from sim.model.build.shapes.cylinders import EDGES, PLACES
@@ -26,6 +27,8 @@ from sim.model.build.shapes.pairs import (
     pairs_of,
     pattern_of,
 )
+from sim.model.collision.near.declared import WatchedFaces
+from sim.model.derived.arrays import ArrayFactory
 
 PARTS = 3
 """Of every line, and of every side of a face: an odd number, so that what is met in the middle is within one."""
@@ -56,6 +59,22 @@ def distance_blocks(shapes: Sequence[ShapeBlock], joined: set[tuple[int, int]]) 
             label = f"{b.label if kind == 'mesh' else kind} on {a.sdf.name} ({pattern}, {size})"
             out.append(_patch_block(label, a.sdf, size, pattern, PairRows(shapes, pairs, len(patches)), patches))
     return out
+
+
+def watched_faces(shapes: Sequence[ShapeBlock], joined: set[tuple[int, int]], make: ArrayFactory) -> list[WatchedFaces]:
+    """The triangles of meshes that signed distances may come into between vertices; joined: see `distance_blocks`."""
+    worlds, found = len(shapes[0].bodies) if shapes else 1, dict[Constraint, list[np.ndarray]]()
+    counts = [0 if shape.mesh is None else len(shape.mesh.triangles) for shape in shapes]
+    first = np.cumsum([0, *counts])
+    for i, j in pairs_of(np.array([shape.kind == "sdf" for shape in shapes], bool)):
+        if {shapes[i].kind, shapes[j].kind} == {"sdf", "mesh"} and collide(shapes[i], shapes[j], joined):
+            a, b = (i, j) if shapes[i].kind == "sdf" else (j, i)
+            own, of = np.arange(first[b], first[b + 1]), shapes[a].sdf
+            assert of is not None
+            for world in range(worlds):
+                pair = [np.full(len(own), k * worlds + world) for k in (a, b)]
+                found.setdefault(of, []).append(np.stack([*pair, own], axis=1))
+    return [WatchedFaces(of, make.constant(np.concatenate(rows).astype(np.int32), int32)) for of, rows in found.items()]
 
 
 def _patches(shape: ShapeBlock) -> list[tuple[str, list[Patch]]]:

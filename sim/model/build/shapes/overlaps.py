@@ -22,6 +22,8 @@ from sim.model.visuals import MeshForm
 
 ALLOWED = 0.1
 """How deep they may be, in parts of the least half width of the smaller one: contacts push them out at the start."""
+HALVINGS, AROUND = 40, 16
+"""Steps of the search for the deepest place of a line, and places of a rim that lines go to."""
 
 
 class PlacedSolid:
@@ -182,18 +184,49 @@ def _crossed(a: PlacedSolid, b: PlacedSolid) -> float:
 
 
 def _pierced(a: PlacedSolid, b: PlacedSolid) -> float:
-    """How deep edges of one of two solids with edges, a mesh at least among them, are in the other: at its ends, and
-    half way between where it comes through one triangle and through the next one."""
-    if "mesh" not in (a.kind, b.kind) or not {a.kind, b.kind} <= {"mesh", "box"}:
+    """How deep edges of one of two solids, a mesh at least among them, are in the other: at its ends, and half way
+    between where it comes through one triangle and through the next one; of a round solid where it is deepest."""
+    if "mesh" not in (a.kind, b.kind) or not {a.kind, b.kind} <= {"mesh", *EDGED, "cylinder"}:
         return 0.0
-    edges, triangles = _triangles(a), _triangles(b)
-    ends = np.concatenate([edges[:, [k, (k + 1) % 3]] for k in range(3)])
-    places = [ends[:, 0]]
-    for p, q in ends:
+    if b.kind in ("capsule", "cylinder"):
+        corners = _triangles(a)
+        return float(np.max(-_least_along(np.concatenate([corners[:, [k, (k + 1) % 3]] for k in range(3)]), b)))
+    edges, triangles = _lines(a), _triangles(b)
+    places = [edges[:, 0]]
+    for p, q in edges:
         parts = np.array([0.0, *comes_through(p, q, triangles), 1.0])
         if len(parts) > 2:
             places.append(p + (0.5 * (parts[1:] + parts[:-1]))[:, None] * (q - p))
-    return float(np.max(-b.distance(np.concatenate(places)), initial=0.0))
+    return float(np.max(a.radius * (a.kind == "capsule") - b.distance(np.concatenate(places)), initial=0.0))
+
+
+def _least_along(lines: np.ndarray, solid: PlacedSolid) -> np.ndarray:
+    """The least distance of each of some lines (n, 2, 3) from a convex solid, by the golden section."""
+    low, high, golden = np.zeros(len(lines)), np.ones(len(lines)), 0.5 * (5.0**0.5 - 1.0)
+
+    def away(part: np.ndarray) -> np.ndarray:
+        return solid.distance(lines[:, 0] + part[:, None] * (lines[:, 1] - lines[:, 0]))
+
+    for _ in range(HALVINGS):
+        part = golden * (high - low)
+        right = away(high - part) > away(low + part)
+        low, high = np.where(right, high - part, low), np.where(right, high, low + part)
+    return away(0.5 * (low + high))
+
+
+def _lines(solid: PlacedSolid) -> np.ndarray:
+    """Edges of a solid where it begins, (n, 2, 3); of a round one lines along it, and of a cylinder also its rims."""
+    if solid.kind == "capsule":
+        return solid.points[None]
+    if solid.kind == "cylinder":
+        turns = 2.0 * np.pi * np.arange(AROUND) / AROUND
+        rim = solid.size[0] * np.stack([np.cos(turns), np.sin(turns), 0.0 * turns], axis=1)
+        ends = [rim + [0.0, 0.0, up * solid.size[1]] for up in (1.0, -1.0)]
+        own = [np.stack([end, np.roll(end, 1, axis=0)], axis=1) for end in ends] + [np.stack(ends, axis=1)]
+        own.append(np.array([[[0.0, 0.0, solid.size[1]], [0.0, 0.0, -solid.size[1]]]]))
+        return np.asarray(solid.at + np.concatenate(own) @ solid.axes.T)
+    corners = _triangles(solid)
+    return np.concatenate([corners[:, [k, (k + 1) % 3]] for k in range(3)])
 
 
 def _triangles(solid: PlacedSolid) -> np.ndarray:

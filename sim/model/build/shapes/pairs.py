@@ -44,8 +44,8 @@ EDGED = ("box", "capsule")
 """Shapes with edges, or a line of centres; the latter has one side."""
 ROUND = ("sphere", "capsule")
 """Shapes whose points have a radius."""
-HULLS = ({"mesh", "capsule"}, {"mesh", "box"}, {"mesh"})
-"""Kinds that meet by the vertices and edges of a mesh."""
+HULLS = ({"mesh", "capsule"}, {"mesh", "box"}, {"mesh"}, {"mesh", "cylinder"})
+"""Kinds that meet by the vertices and edges of a mesh; cylinders: see `mesh_cylinders`."""
 NO_TURN = np.array([[0.0, 0, 0, 1]])
 
 
@@ -59,7 +59,8 @@ def pair_blocks(shapes: Sequence[ShapeBlock], joined: set[tuple[int, int]], near
         if not collide(shapes[i], shapes[j], joined):
             continue
         check_kinds(shapes[i], shapes[j])
-        if rolls(shapes[i], shapes[j]) or has_distance(shapes[i], shapes[j]):
+        a, b = shapes[i], shapes[j]
+        if rolls(a, b) or has_distance(a, b) or {a.kind, b.kind} == {"mesh", "cylinder"}:
             continue
         if {shapes[i].kind, shapes[j].kind} in HULLS:
             hulls.append((i, j) if shapes[i].kind == "mesh" else (j, i))

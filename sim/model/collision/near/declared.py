@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sim.constraints.base import Constraint
 from sim.core.runtime.arrays.array import array
 
 
@@ -72,3 +73,12 @@ class MeetingShapes:
     pairs: array
     total: array
     solids: array
+
+
+@dataclass(frozen=True, eq=False)
+class WatchedFaces:
+    """Triangles of meshes that meet a signed distance at vertices alone: constraint of its points; rows (n, 3) int32,
+    the numbers of the shape of the distance, of the mesh and of the triangle."""
+
+    constraint: Constraint
+    rows: array

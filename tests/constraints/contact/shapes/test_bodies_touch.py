@@ -6,7 +6,7 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 import pytest
-from tools.physics.contact_worlds import CORNERS, FACES, integrals
+from tools.physics.contact_worlds import integrals
 
 import sim
 
@@ -78,17 +78,6 @@ def test_what_does_not_collide() -> None:
 
     assert sets(False, None) == sets(True, ("b0",)) == ["contact_points@ab"]
     assert sets(True, None) == sets(False, ()) == []
-
-
-def test_what_cannot_collide_is_said() -> None:
-    builder = sim.ModelBuilder()
-    for k in range(2):
-        builder.add_body([0, 0, 3 * k], label=f"b{k}")
-        builder.add_shape_cylinder(k, None, 0.1, 0.1) if k else builder.add_shape_mesh(
-            k, vertices=CORNERS, indices=FACES
-        )
-    with pytest.raises(sim.ModelError, match=r"b0.mesh and b1.cylinder: a mesh and a cylinder do not meet"):
-        builder.finalize()
 
 
 @pytest.mark.slow

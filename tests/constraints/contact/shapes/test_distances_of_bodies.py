@@ -294,3 +294,39 @@ def test_what_rests_in_float32_comes_through_nothing() -> None:
         add_solid(builder, kind, builder.add_body((place, height, 0), label=kind))
     end = end_of(builder.finalize(dtype=sim.float32), 240).body_q.numpy()
     np.testing.assert_allclose(end[:, 1], (0.05, 0.06), rtol=0, atol=2e-5)
+
+
+# ------------------------------------------------------------------------------------------ between vertices
+def plate(cells: int, radius: float) -> sim.Model:
+    """A block of 40 x 20 x 40 cm, its sides of so many cells, that falls on a ball of the world beside its vertices, in
+    two worlds."""
+    sides, number, triangles = np.linspace(-1, 1, cells + 1), dict[tuple[float, ...], int](), []
+    for axis in range(3):
+        for sign in (-1, 1):
+            for i, j in np.ndindex(cells, cells):
+                corners = []
+                for a, b in ((0, 0), (1, 0), (1, 1), (0, 1))[::sign]:
+                    p = np.roll([sign, sides[i + a], sides[j + b]], axis)
+                    corners.append(number.setdefault(tuple(p.round(9)), len(number)))
+                triangles += [corners[:3], [corners[0], *corners[2:]]]
+    builder = sim.ModelBuilder(gravity=(0, -G, 0))
+    builder.add_shape_sdf(-1, None, globe, radius, label="ball")
+    body = builder.add_body((0.013, radius + 0.11, 0.021), label="plate")
+    builder.add_shape_mesh(body, None, vertices=np.array(list(number)), indices=triangles, scale=(0.2, 0.1, 0.2),
+                           label="hull")  # fmt: skip
+    return builder.replicate(2).finalize(dtype=sim.float64)
+
+
+@pytest.mark.parametrize("radius", [0.01, 0.05, 0.5])
+def test_what_comes_in_between_the_vertices_of_a_mesh_is_an_error(radius: float) -> None:
+    """A ball narrower than a tenth of a triangle fell through the block, and one that was wider into it."""
+    model = plate(1, radius)
+    with pytest.raises(ContactError, match=r"'ball' has come into a triangle of 'plate.hull' between its vertices"):
+        sim.rollout(sim.SolverXPBD(model), model.state(), 200, 1 / 480)
+
+
+def test_fine_triangles_hold_it() -> None:
+    """By l^2 / 8 r less than their vertices say: 3.3 mm."""
+    model = plate(10, 0.25)
+    end = sim.rollout(sim.SolverXPBD(model), model.state(), 60, 1 / 480).final.body_q.numpy()
+    assert (end[:, 1] > 0.25 + 0.1 - 0.0034).all()

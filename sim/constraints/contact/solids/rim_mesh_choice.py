@@ -1,0 +1,191 @@
+"""Which triangles of a mesh places of a cylinder's rims meet in a step: chosen where it is predicted to end."""
+
+# Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
+# mypy: ignore-errors
+
+from sim.constraints.contact.boxes import middle
+from sim.constraints.contact.choice import BESIDE, RIM
+from sim.constraints.contact.pairs import place_in_triangle
+from sim.constraints.contact.shapes import UPRIGHT
+from sim.constraints.contact.solids.meshes import outside_of_box
+from sim.constraints.contact.solids.passing import comes_through
+from sim.constraints.contact.solids.rim_mesh import contact_rim_mesh
+from sim.constraints.contact.solids.rims import rim_at
+from sim.constraints.particles import particle_layout
+from sim.constraints.projection import parameter_struct
+from sim.constraints.slots.bodies import body_struct, seen_from, slot_struct
+from sim.constraints.slots.linearization import movers_of, points_of
+from sim.constraints.slots.pattern import Slots
+from sim.core.lang.embedding import fields_at
+from sim.core.lang.frontend.builtins import abs, atan2, atomic_max, floor, max, min, static, tid
+from sim.core.lang.frontend.function import func
+from sim.core.lang.library.quaternion import quat_rotate, quat_rotate_inv
+from sim.core.lang.library.vector import cross, dot, length, normalize
+from sim.core.lang.memoize import memoize
+from sim.core.lang.types import Scalar, quaternion, vector
+from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.launch.kernel import Kernel, kernel
+
+DEEP = 0.1
+"""So deep, in parts of the least half width of a cylinder, a place may be as a step begins, and as it ends: what hangs
+over an edge is deeper behind the side below it."""
+SECTORS = 8
+"""Of each rim, about the axis of its cylinder."""
+BEGINS = 0.11
+"""Where the first one begins, in radians: beside what lies along the axes of a mesh, or half way between these."""
+SEAM = 1e-9
+"""How far beside a triangle a place may be that is inside, in radii: where two have an edge in common, by rounding."""
+TURN = 6.283185307179586
+
+
+@func
+def sector_of(axis, n):
+    """In which sector the lowest place towards -n is, of a cylinder along a unit vector."""
+    down, found = dot(n, axis) * axis - n, 0.0 * axis[0]
+    if dot(down, down) > UPRIGHT * UPRIGHT:
+        # The zero of directions is along that axis of the mesh which is furthest from the cylinder's.
+        j, zero = 0, 0.0 * axis
+        for i in static((1, 2)):
+            if abs(axis[i]) < abs(axis[j]):
+                j = i
+        zero[j] += 1.0
+        other = cross(axis, zero)
+        angle = atan2(dot(down, other), dot(down, zero)) - BEGINS
+        found = floor(angle * (SECTORS / TURN))
+        if found < 0.0:
+            found += SECTORS
+    return found
+
+
+@func
+def over(place, p, q, r, beside):
+    """Whether a place is over a triangle, or no further beside it than so."""
+    u, v, w, inside = place_in_triangle(place, p, q, r)
+    n, apart = normalize(cross(q - p, r - p)), place - (u * p + v * q + w * r)
+    return inside or length(apart - dot(apart, n) * n) < beside
+
+
+@func
+def faces_rim(n, axis, around, up):
+    """Whether what looks along n is met by a rim: the end beside it looks along up times the axis, and the side along
+    `around`, 0 where n says which place of the rim it is."""
+    return up * dot(n, axis) < BESIDE and dot(n, around) < BESIDE
+
+
+@func
+def met_by(x, x_0, corner, sector, radius, half_height, scale, m, vertices, triangles, first, box):
+    """The number of the triangle that a place of a rim meets, -1: none, and how far it is from its plane.
+
+    Of the lowest places in a sector the deepest one; another place meets, of the triangles that it is behind, that one
+    which it was furthest in front of as the step began.
+    """
+    axis = quat_rotate(x.q, type(scale)(0.0, 0.0, 1.0))
+    center, center_0 = x.p + (corner[2] * half_height) * axis, x_0.p
+    center_0 += (corner[2] * half_height) * quat_rotate(x_0.q, type(scale)(0.0, 0.0, 1.0))
+    around = quat_rotate(x.q, type(scale)(corner[0], corner[1], 0.0 * corner[2]))
+    chosen, found, furthest = -1, 0.0 * radius + 1e30, 0.0 * radius - 1e30
+    moves, deep = sector >= 0.0, DEEP * min(radius, half_height)
+    if outside_of_box(center, box[m, 0], box[m, 1], scale) < 2.0 * radius + 3.0 * length(center - center_0):
+        for t in range(first[m, 0], first[m, 1]):
+            p = middle(vertices[triangles[t, 0]], scale)
+            q, r = middle(vertices[triangles[t, 1]], scale), middle(vertices[triangles[t, 2]], scale)
+            n = normalize(cross(q - p, r - p))
+            if faces_rim(n, axis, around, corner[2]) and (not moves or sector_of(axis, n) == sector):
+                place, height = rim_at(x, radius, half_height, corner, n)
+                gap, before = height - dot(n, p), x_0.p + quat_rotate(x_0.q, quat_rotate_inv(x.q, place - x.p))
+                begins, better = dot(n, before - p), gap < found
+                if not moves and gap < 0.0:
+                    better = found >= 0.0 or begins > furthest
+                elif not moves:
+                    better = better and found >= 0.0
+                beside = SEAM * radius
+                if begins > -RIM * radius:  # of what is deeper an edge counts: it may lie on the face beyond
+                    beside = RIM * radius
+                if better and begins > -deep and over(place, p, q, r, beside):
+                    chosen, found, furthest = t, gap, begins
+    return chosen, found
+
+
+@memoize
+def make_rim_mesh_choice(slots: Slots, real: Scalar) -> Kernel:
+    """The triangles that rows `tid()` of `contact_rim_mesh` are about, from predicted poses."""
+    c, vec3, Quat = contact_rim_mesh, vector(3, real), quaternion(real)
+    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
+    movers, points_at, particle_type = movers_of(slots), points_of(c, slots, real), particle_layout(real).type(real)
+
+    @kernel(name=f"choose_{c.name}_{slots.kinds}")
+    def choose(
+        points: array2d[int],
+        placing: SlotData,
+        bodies: Bodies,
+        particle: array[particle_type],
+        dx: array[vec3],
+        turn: array[Quat],
+        vertices: array[vec3],
+        triangles: array2d[int],
+        first: array2d[int],
+        box: array2d[vec3],
+        data: Data,
+    ):
+        k = tid()
+        _, _, _, begun, _, _, poses = movers(k, points, bodies, particle, dx, turn)
+        placed, m, live = fields_at(placing, k), int(data.mesh[k]), real(0.0)
+        frame, other = points_at([], poses, placed)
+        frame_0, other_0 = points_at([], begun, placed)
+        of_rim = data.corner[k], data.sector[k], data.radius[k], data.half_height[k]
+        x, x_0 = seen_from(frame, other), seen_from(frame_0, other_0)
+        chosen, _ = met_by(x, x_0, *of_rim, data.scale[k], m, vertices, triangles, first, box)
+        if chosen >= 0:
+            live = real(1.0)
+        corners = triangles[max(chosen, 0)]
+        data.live[k] = live
+        data.a[k], data.b[k], data.c[k] = vertices[corners[0]], vertices[corners[1]], vertices[corners[2]]
+
+    choose.race_free = True  # rows are their own
+    return choose
+
+
+@memoize
+def make_rim_mesh_passing(slots: Slots, real: Scalar) -> Kernel:
+    """Of the rows `tid()` of `contact_rim_mesh`: those whose place has come deeper within a step than the next one
+    would look for, or through the mesh, by the greatest number, from 1 on."""
+    c, vec3, Quat = contact_rim_mesh, vector(3, real), quaternion(real)
+    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
+    movers, points_at, particle_type = movers_of(slots), points_of(c, slots, real), particle_layout(real).type(real)
+
+    @kernel(name=f"passing_{c.name}_{slots.kinds}")
+    def find(
+        index: int,
+        points: array2d[int],
+        placing: SlotData,
+        data: Data,
+        bodies: Bodies,
+        particle: array[particle_type],
+        dx: array[vec3],
+        turn: array[Quat],
+        x_0: array[vec3],
+        x_1: array[vec3],
+        vertices: array[vec3],
+        triangles: array2d[int],
+        first: array2d[int],
+        box: array2d[vec3],
+        last: array[int],
+    ):
+        k = tid()
+        _, _, _, begun, _, _, poses = movers(k, points, bodies, particle, dx, turn)
+        placed, m = fields_at(placing, k), int(data.mesh[k])
+        frame, other = points_at([], poses, placed)
+        frame_0, other_0 = points_at([], begun, placed)
+        radius, half_height, scale, corner = data.radius[k], data.half_height[k], data.scale[k], data.corner[k]
+        x, before = seen_from(frame, other), seen_from(frame_0, other_0)
+        of_rim = corner, data.sector[k], radius, half_height
+        chosen, least = met_by(x, before, *of_rim, scale, m, vertices, triangles, first, box)
+        passed = chosen >= 0 and least < -static(DEEP) * min(radius, half_height)
+        if data.sector[k] < 0.0:
+            at = vec3(radius * corner[0], radius * corner[1], half_height * corner[2])
+            a, b = before.p + quat_rotate(before.q, at), x.p + quat_rotate(x.q, at)
+            passed = passed or comes_through(a, b, m, scale, vertices, triangles, first, box, True)
+        if passed:
+            atomic_max(last, index, k + 1)
+
+    return find
