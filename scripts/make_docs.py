@@ -274,7 +274,7 @@ simultaneous impacts by the step. `simopt gradcheck` counts the same, and how ma
 difference what they do not at the other: such a difference straddles a kink, and says less. At a switch it shows the
 differences to both sides, and takes the gradient for right if it is one of them. Where the loss does not depend on a
 friction or restitution at all, the report says why: nothing touches, nothing slips, or nothing hits faster than what
-rests.
+rests. Without gravity a tenth of how the last step changed the velocity of one of both takes the place of 2 g h.
 
 Pairs of surfaces that collide with themselves are counted like that, too. Nothing is smoothed. In the player the
 contacts of what was found can be switched on: their places, redder the deeper they are, and normal and friction forces.
