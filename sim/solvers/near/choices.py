@@ -103,16 +103,14 @@ class Choices:
         elif c in PATCHES.values():
             with recording.paused():  # from where a place is looked for does not change where it is found
                 launch(make_patch_choice(c, slots, real), made.count, moved, [batch.parameters])
-        elif c is contact_rim_mesh or c in RIDGE_CONTACTS:
-            with recording.paused():  # as above, of rims; triangles are whole numbers
-                if c is contact_rim_mesh:
-                    moved += [model.mesh_vertices, model.mesh_triangles, model.shape_triangles, model.shape_corners]
-                choose = (
-                    make_rim_mesh_choice(slots, real) if c is contact_rim_mesh else make_ridge_choice(c, slots, real)
-                )
-                launch(choose, made.count, moved, [batch.parameters])
-        elif c in RIM_CONTACTS:
-            launch(make_rim_choice(c, slots, real), made.count, moved, [batch.parameters])
+        elif c is contact_rim_mesh:
+            meshes = [model.mesh_vertices, model.mesh_triangles, model.shape_triangles, model.shape_corners]
+            with recording.paused():  # triangles are whole numbers
+                launch(make_rim_mesh_choice(slots, real), made.count, [*moved, *meshes], [batch.parameters])
+        elif c in RIM_CONTACTS or c in RIDGE_CONTACTS:
+            choose = make_rim_choice if c in RIM_CONTACTS else make_ridge_choice
+            with recording.paused():  # as of patches, of rims
+                launch(choose(c, slots, real), made.count, moved, [batch.parameters])
         else:
             moved = [bodies.start, particle, self._unforced, bodies.turn]
             of, placing, data, given, threads = made, batch.placing, batch.parameters, list[object](), made.count

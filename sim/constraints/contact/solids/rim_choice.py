@@ -10,12 +10,11 @@ best of that is about faces, or what does better by a tenth is.
 from sim.constraints.base import Constraint
 from sim.constraints.contact.boxes import along
 from sim.constraints.contact.choice import BESIDE, FACING, LOOKED, PARALLEL, RIM
+from sim.constraints.contact.solids.rim_places import ALIKE, CROSSES, LEANS, begin_at, crossing_of, found_from
 from sim.constraints.contact.solids.rims import (
-    CROSSES,
     beside,
     contact_rim_edge,
     contact_side,
-    crossing_of,
     edge_of,
     rim_and_edge,
     rim_at,
@@ -26,7 +25,7 @@ from sim.constraints.slots.bodies import body_struct, seen_from, slot_struct
 from sim.constraints.slots.linearization import movers_of, points_of
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.embedding import fields_at
-from sim.core.lang.frontend.builtins import abs, max, sqrt, static, tid, where
+from sim.core.lang.frontend.builtins import abs, cos, max, sqrt, static, tid, where
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.quaternion import quat_to_matrix
 from sim.core.lang.library.vector import cross, dot, length
@@ -150,25 +149,34 @@ def make_rim_choice(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
         best, _ = of_faces(seen.p, first, second)
         best_of_sides, _ = of_sides(seen.p, first, second)
         least = least_of(max(best, best_of_sides), radius + h + length(half))
-        flat, _, disc = crossing_of(q, b, radius, data.root[k])
-        crosses = flat > CROSSES and disc > CROSSES
+        root, place = data.root[k], real(0.0)
+        flat, _, disc = crossing_of(q, b, radius, root)
         for up in static((1.0, -1.0)):
-            p, r, n = rim_and_edge(q, b, reach, radius, real(up) * h, thickness, data.root[k])
+            height, angle, leans = real(up) * h, real(0.0), real(BESIDE)
+            there = root > 0.0 or (flat > CROSSES and disc > CROSSES)
+            if thickness == 0.0:
+                angle, there = found_from(q, b, radius, height, begin_at(q, b, radius, height, root))
+                if there:
+                    other, both = found_from(q, b, radius, height, begin_at(q, b, radius, height, -root))
+                    if both and cos(other - angle) > ALIKE:  # each rim has a row of its own
+                        there = root * real(up) > 0.0
+                leans = real(LEANS)
+            p, r, n = rim_and_edge(q, b, reach, radius, height, thickness, root, angle)
             size = length(n)
-            if size > 0.0 and (crosses or (thickness > 0.0 and data.root[k] > 0.0)):
+            if size > 0.0 and there:
                 n = n / size
                 t, out = dot(p - q, b), n[0] * r[0] + n[1] * r[1]
                 # The end of a line of centres is a contact of its own: as near, but for rounding.
                 met = (
                     abs(t) < reach - static(RIM) * (reach + radius)
-                    and out > -static(BESIDE) * radius
-                    and real(up) * n[2] > -static(BESIDE)
+                    and out > -leans * radius
+                    and real(up) * n[2] > -leans
                 )
                 met = met and (thickness > 0.0 or in_cone(-n, second[0], edge))
                 gap = dot(n, p - r) - thickness
                 if met and gap >= least:
-                    least, chosen = gap, real(up)
-        data.rim[k] = chosen
+                    least, chosen, place = gap, real(up), angle
+        data.rim[k], data.angle[k] = chosen, place
 
     @func
     def face(seen, k, data):

@@ -12,11 +12,12 @@ what is chosen in each step (`rim_choice`), as of boxes.
 from sim.constraints.base import constraint
 from sim.constraints.contact.boxes import OPEN, along, middle
 from sim.constraints.contact.shapes import lowered
+from sim.constraints.contact.solids.rim_places import CROSSES, NEWTON, across_both, crossing_of, settled
 from sim.core.lang.frontend.builtins import abs, sqrt, static
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.quaternion import quat_rotate
 from sim.core.lang.library.scalar import clamp
-from sim.core.lang.library.vector import cross, dot, length
+from sim.core.lang.library.vector import dot, length
 from sim.core.lang.types import vec3
 
 STEPS = 4
@@ -87,41 +88,26 @@ def on_rim(p, radius, height):
 
 
 @func
-def crossing_of(q, b, radius, root):
-    """Where along a line it comes out of the cylinder about the z axis, or into it for root = -1; and the discriminant,
-    negative where it does not, in parts of the square of the radius."""
-    flat = b[0] * b[0] + b[1] * b[1]
-    come = q[0] * b[0] + q[1] * b[1]
-    disc = come * come - flat * (q[0] * q[0] + q[1] * q[1] - radius * radius)
-    return flat, come, disc / (radius * radius)
-
-
-CROSSES = 1e-3
-"""Least discriminant of a line that crosses a rim at two places."""
-
-
-@func
-def rim_and_edge(q, b, reach, radius, height, thickness, root):
-    """Place on the line, on the rim, and unit normal from the rim to the line; of a line with a thickness they are next
-    to each other, of an edge where both cross, seen along the axis."""
-    flat, come, disc = crossing_of(q, b, radius, root)
-    t = clamp(height * b[2] - dot(q, b), -reach, reach)
-    if flat > CROSSES:
-        t = -come / flat
-        if disc > CROSSES:
-            t = (root * radius * sqrt(disc) - come) / flat
-    p = q + t * b
-    r = on_rim(p, radius, height)
-    n = 0.0 * p
+def rim_and_edge(q, b, reach, radius, height, thickness, root, angle):
+    """Place on the line, on the rim, and a normal from the rim to the line, where they are next to each other; of an
+    edge without a thickness that is where the rim is so near `angle`."""
+    p, r, n = q, q, 0.0 * q
     if thickness > 0.0:
+        flat, come, disc = crossing_of(q, b, radius, root)
+        t = clamp(height * b[2] - dot(q, b), -reach, reach)
+        if flat > CROSSES:
+            t = -come / flat
+            if disc > CROSSES:
+                t = (root * radius * sqrt(disc) - come) / flat
+        p = q + t * b
+        r = on_rim(p, radius, height)
         for _ in static(range(STEPS)):
             p = q + clamp(dot(r - q, b), -reach, reach) * b
             r = on_rim(p, radius, height)
         n = p - r
     else:
-        n = cross(b, type(p)(-p[1], p[0], 0.0 * p[2]))
-        if n[2] * height < 0.0:
-            n = -n
+        n, r = across_both(q, b, radius, height, settled(q, b, radius, height, angle, NEWTON))
+        p = q + dot(r - q, b) * b
     return p, r, n
 
 
@@ -129,7 +115,7 @@ def rim_and_edge(q, b, reach, radius, height, thickness, root):
     points=2,
     unilateral=True,
     units={"radius": "m", "half_height": "m", "other_half": "m", "thickness": "m", "flat": "", "edge": "", "root": "",
-           "rim": ""},
+           "rim": "", "angle": ""},
     added_by="add_shape_cylinder",
     frames=(0, 1),
 )  # fmt: skip
@@ -143,16 +129,18 @@ def contact_rim_edge(
     edge: vec3,
     root: float,
     rim: float,
+    angle: float,
 ):
     """Distance of a rim of a cylinder, the first, from a straight edge of a box, along the normal of both, or from a
     line of centres, minus the thickness.  C [m].
 
     flat, edge: see `contact_side`; root: 1 where the edge leaves the cylinder, seen along its axis, or -1; rim: which
-    one, 1 or -1, 0: open.  A step chooses that.
+    one, 1 or -1, 0: open; angle: of a place of it that is near the edge.  A step chooses the last two.
     """
     if abs(rim) > 0.5:
         q, b = edge_of(x, other_half, edge)
-        p, r, n = rim_and_edge(q, b, dot(along(edge), other_half), radius, rim * half_height, thickness, root)
+        reach, height = dot(along(edge), other_half), rim * half_height
+        p, r, n = rim_and_edge(q, b, reach, radius, height, thickness, root, angle)
         return dot(n, p - r) / length(n) - thickness
     return 0.0 * x.p[0] + OPEN
 
@@ -168,11 +156,14 @@ def _at_rim(
     edge: vec3,
     root: float,
     rim: float,
+    angle: float,
 ):
     place = 0.0 * x.p
     if abs(rim) > 0.5:
         q, b = edge_of(x, other_half, edge)
-        _, place, _ = rim_and_edge(q, b, dot(along(edge), other_half), radius, rim * half_height, thickness, root)
+        _, place, _ = rim_and_edge(
+            q, b, dot(along(edge), other_half), radius, rim * half_height, thickness, root, angle
+        )
     return place
 
 
@@ -225,5 +216,5 @@ def _at_face(x, half: vec3, round: float, radius: float, half_height: float, cor
     return place
 
 
-RIM_CONTACTS = {contact_side: ("live",), contact_rim_edge: ("rim",), contact_rim_face: ("face",)}
+RIM_CONTACTS = {contact_side: ("live",), contact_rim_edge: ("rim", "angle"), contact_rim_face: ("face",)}
 """Contacts of cylinders, and their parameters that every step chooses."""
