@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from sim.constraints.base import Constraint
 from sim.constraints.contact.boxes import contact_corner, contact_edges
 from sim.constraints.contact.choice import make_choice, make_unforced, rows_at_once
+from sim.constraints.contact.solids.cylinders.ridge_choice import RIDGE_CONTACTS, make_ridge_choice
+from sim.constraints.contact.solids.cylinders.rim_choice import make_rim_choice
+from sim.constraints.contact.solids.cylinders.rim_mesh import contact_rim_mesh
+from sim.constraints.contact.solids.cylinders.rim_mesh_choice import make_rim_mesh_choice
+from sim.constraints.contact.solids.cylinders.rims import RIM_CONTACTS
 from sim.constraints.contact.solids.distance_patches import CHOOSES, PATCHES
 from sim.constraints.contact.solids.facets import FACETS, make_side_choice
 from sim.constraints.contact.solids.mesh_edges import contact_mesh_edges, make_mesh_edge_choice
 from sim.constraints.contact.solids.meshes import contact_mesh, make_mesh_choice
 from sim.constraints.contact.solids.patch_choice import make_patch_choice
-from sim.constraints.contact.solids.ridge_choice import RIDGE_CONTACTS, make_ridge_choice
-from sim.constraints.contact.solids.rim_choice import make_rim_choice
-from sim.constraints.contact.solids.rim_mesh import contact_rim_mesh
-from sim.constraints.contact.solids.rim_mesh_choice import make_rim_mesh_choice
-from sim.constraints.contact.solids.rims import RIM_CONTACTS
 from sim.core.lang.types import vector
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array

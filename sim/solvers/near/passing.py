@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sim.constraints.contact.shapes import contact_cylinder
+from sim.constraints.contact.solids.cylinders.ridge_choice import RIDGE_CONTACTS, make_ridge_passing
+from sim.constraints.contact.solids.cylinders.rim_mesh import contact_rim_mesh
+from sim.constraints.contact.solids.cylinders.rim_mesh_choice import make_rim_mesh_passing
 from sim.constraints.contact.solids.distance_patches import PATCHES, make_patch_passing
 from sim.constraints.contact.solids.distances import DISTANCES, make_distance_passing
 from sim.constraints.contact.solids.facets import FACETS, make_facet_passing
 from sim.constraints.contact.solids.mesh_edges import contact_mesh_edges, make_mesh_edge_passing
 from sim.constraints.contact.solids.meshes import contact_mesh
 from sim.constraints.contact.solids.passing import WIDTHS, make_mesh_passing, make_point_passing
-from sim.constraints.contact.solids.ridge_choice import RIDGE_CONTACTS, make_ridge_passing
-from sim.constraints.contact.solids.rim_mesh import contact_rim_mesh
-from sim.constraints.contact.solids.rim_mesh_choice import make_rim_mesh_passing
 from sim.core.lang.types import int32
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array

@@ -18,10 +18,10 @@ from sim.constraints.base import Constraint
 from sim.constraints.contact.boxes import contact_corner
 from sim.constraints.contact.pairs import contact_points
 from sim.constraints.contact.shapes import contact_capsule
+from sim.constraints.contact.solids.cylinders.ridge_side import contact_ridge_side
+from sim.constraints.contact.solids.cylinders.rim_mesh import contact_rim_mesh
+from sim.constraints.contact.solids.cylinders.rims import contact_rim_face, contact_side
 from sim.constraints.contact.solids.distance_patches import PATCHES
-from sim.constraints.contact.solids.ridge_side import contact_ridge_side
-from sim.constraints.contact.solids.rim_mesh import contact_rim_mesh
-from sim.constraints.contact.solids.rims import contact_rim_face, contact_side
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import static
 from sim.core.lang.frontend.function import Function, func

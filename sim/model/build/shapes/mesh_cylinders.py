@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from sim.constraints.base import REGISTRY
-from sim.constraints.contact.solids.rim_mesh_choice import SECTORS
+from sim.constraints.contact.solids.cylinders.rim_mesh_choice import SECTORS
 from sim.constraints.slots.pattern import Slots
 from sim.model.build.blocks import ConstraintBlock, FromShapes
 from sim.model.build.shapes.blocks import ShapeBlock

@@ -10,8 +10,8 @@ best of that is about faces, or what does better by a tenth is.
 from sim.constraints.base import Constraint
 from sim.constraints.contact.boxes import along
 from sim.constraints.contact.choice import BESIDE, FACING, LOOKED, PARALLEL, RIM
-from sim.constraints.contact.solids.rim_places import ALIKE, CROSSES, LEANS, begin_at, crossing_of, found_from
-from sim.constraints.contact.solids.rims import (
+from sim.constraints.contact.solids.cylinders.rim_places import ALIKE, CROSSES, LEANS, begin_at, crossing_of, found_from
+from sim.constraints.contact.solids.cylinders.rims import (
     beside,
     contact_rim_edge,
     contact_side,

@@ -12,7 +12,7 @@ what is chosen in each step (`rim_choice`), as of boxes.
 from sim.constraints.base import constraint
 from sim.constraints.contact.boxes import OPEN, along, middle
 from sim.constraints.contact.shapes import lowered
-from sim.constraints.contact.solids.rim_places import CROSSES, NEWTON, across_both, crossing_of, settled
+from sim.constraints.contact.solids.cylinders.rim_places import CROSSES, NEWTON, across_both, crossing_of, settled
 from sim.core.lang.frontend.builtins import abs, sqrt, static
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.quaternion import quat_rotate

@@ -10,7 +10,7 @@ the mesh: what rolls on a face stays in one.  Each step chooses a triangle for e
 
 from sim.constraints.base import constraint
 from sim.constraints.contact.boxes import OPEN, middle
-from sim.constraints.contact.solids.rims import rim_at
+from sim.constraints.contact.solids.cylinders.rims import rim_at
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.vector import cross, dot, normalize
 from sim.core.lang.types import vec3

@@ -7,10 +7,10 @@ from sim.constraints.contact.boxes import middle
 from sim.constraints.contact.choice import BESIDE, RIM
 from sim.constraints.contact.pairs import place_in_triangle
 from sim.constraints.contact.shapes import UPRIGHT
+from sim.constraints.contact.solids.cylinders.rim_mesh import contact_rim_mesh
+from sim.constraints.contact.solids.cylinders.rims import rim_at
 from sim.constraints.contact.solids.meshes import outside_of_box
 from sim.constraints.contact.solids.passing import comes_through
-from sim.constraints.contact.solids.rim_mesh import contact_rim_mesh
-from sim.constraints.contact.solids.rims import rim_at
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct
 from sim.constraints.slots.bodies import body_struct, seen_from, slot_struct

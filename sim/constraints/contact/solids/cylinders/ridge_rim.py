@@ -11,8 +11,16 @@ projection, so that derivatives are those of a place that moves along the rim.
 
 from sim.constraints.base import constraint
 from sim.constraints.contact.boxes import OPEN
-from sim.constraints.contact.solids.ridge_side import looks_out, ridge_of
-from sim.constraints.contact.solids.rim_places import ALIKE, LEANS, NEWTON, across_both, begin_at, found_from, settled
+from sim.constraints.contact.solids.cylinders.ridge_side import looks_out, ridge_of
+from sim.constraints.contact.solids.cylinders.rim_places import (
+    ALIKE,
+    LEANS,
+    NEWTON,
+    across_both,
+    begin_at,
+    found_from,
+    settled,
+)
 from sim.core.lang.frontend.builtins import abs, cos, sin
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.vector import dot, length, normalize

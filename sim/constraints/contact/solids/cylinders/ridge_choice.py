@@ -8,8 +8,8 @@ way round: they are as deep as the cylinder is wide, at least, and were so as th
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.solids.ridge_rim import contact_ridge_rim, rim_met
-from sim.constraints.contact.solids.ridge_side import contact_ridge_side, ridge_of, side_met
+from sim.constraints.contact.solids.cylinders.ridge_rim import contact_ridge_rim, rim_met
+from sim.constraints.contact.solids.cylinders.ridge_side import contact_ridge_side, ridge_of, side_met
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct
 from sim.constraints.slots.bodies import body_struct, seen_from, slot_struct
