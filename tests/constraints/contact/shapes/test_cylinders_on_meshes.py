@@ -201,7 +201,7 @@ def test_a_hundred_collisions(bounce: float, mu: float, kind: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "seed", "bounce"), [("block", 0, 0.4), ("block", 1, None), ("block", 2, 0.4),
+@pytest.mark.parametrize(("kind", "seed", "bounce"), [("block", 0, 0.4), ("block", 4, None), ("block", 2, 0.4),
                                                       ("L", 1, None), ("L", 2, 0.4)])  # fmt: skip
 def test_derivatives(kind: str, seed: int, bounce: float | None) -> None:
     """Of where the cylinder is after a collision, by friction and all sizes, against differences."""
