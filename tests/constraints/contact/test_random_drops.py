@@ -84,7 +84,7 @@ def test_of_some_the_same(meshes: bool) -> None:
     drop(20, 40, meshes)
 
 
-GAINS = pytest.mark.xfail(reason="one world in 500 gains energy, or is not finite: docs/limits.md", strict=True)
+GAINS = pytest.mark.xfail(reason="a cylinder gains energy on the plane, or is not finite: docs/limits.md", strict=True)
 
 
 @pytest.mark.slow
