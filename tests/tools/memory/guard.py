@@ -20,6 +20,7 @@ from sim.core.runtime.memory.host_memory import ALIGNMENT, FRONT, SPARE, address
 from sim.core.runtime.tape import arena
 
 NOBODY = 0  # PROT_NONE
+_aligned = arena.aligned
 UNWRITTEN = 255  # bytes of NaN, and of integers that are -1
 
 
@@ -43,9 +44,9 @@ def guarded_memory(nbytes: int, device: AnyDevice, make: Callable[[int], np.ndar
 
 def unwritten(nbytes: int) -> np.ndarray:
     """What tapes keep pieces in."""
-    raw = np.full(nbytes + ALIGNMENT, UNWRITTEN, np.uint8)
-    shift = -address_of(raw) % ALIGNMENT
-    return raw[shift : shift + nbytes]
+    block = _aligned(nbytes)
+    block[:] = UNWRITTEN
+    return block
 
 
 def guard() -> None:

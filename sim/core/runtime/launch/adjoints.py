@@ -30,11 +30,12 @@ class LaunchCheck(Protocol[CallT]):
 @dataclass(eq=False)
 class AdjointPair:
     """An adjoint and, if it caches, replays, or reads what atomics in loops returned, the forward variant that stores
-    what it needs for that (Enzyme: augmented primal)."""
+    what it needs for that (Enzyme: augmented primal).  begun: its code may have been begun with."""
 
     plan: AdjointPlan
     adjoint: Compiled
     forward: Compiled | None
+    begun: bool = False
 
 
 class Differentiated:
@@ -88,6 +89,11 @@ class Differentiated:
     @cached_property
     def returning(self) -> frozenset[int]:
         return self.tbr.returning
+
+    @property
+    def runs_as_it_is(self) -> bool:
+        """Whether no adjoint has been made yet, and none will want another forward variant than the kernel itself."""
+        return not (self._adjoints or self.candidates or self.must_cache or self.replayed or self.returning)
 
     def adjoint(self, cached: frozenset[int]) -> AdjointPair:
         """The adjoint for which the loads of the arrays `cached` are cached."""

@@ -62,10 +62,11 @@ class LaunchRecord:
 
     def begin_adjoint(self) -> None:
         """Begins to compile what `backward` will run, if that is known by now: undo logs are not.  Gradients, which
-        are not there yet, will lie as values do."""
-        if self.counts is None:
+        are not there yet, will lie as values do.  Once: recording a launch that is known takes 3 us."""
+        if not self.pair.begun and self.counts is None:
             alike = [self.call.args[k] for k in self.pair.plan.active]
             self.call.begin(self.pair.adjoint, self._arguments_of_adjoint(alike))
+        self.pair.begun = True
 
     def _arguments_of_adjoint(self, gradients: Sequence[array]) -> list[Any]:
         call, plan = self.call, self.pair.plan
@@ -181,8 +182,8 @@ def _where(a: array, live_in: LiveIn) -> array | Memory:
 
 def adjoint_of(call: Call, made: Differentiated) -> AdjointPair:
     """The adjoint for a launch: caches take the place of snapshots where that takes less memory."""
-    if not (made.candidates or made.must_cache or made.replayed or made.returning):
-        call.begin(call.spec.forward, call.args, soon=True)  # it runs as it is: meanwhile its adjoint is made
+    if made.runs_as_it_is:
+        call.begin(call.spec.forward, call.args, soon=True)  # meanwhile its adjoint is made
     if not made.candidates:
         return made.adjoint(made.candidates)
     spans = (extent_of(call.args[k]) for k in made.candidates if call.args[k] is not None)

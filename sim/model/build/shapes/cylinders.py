@@ -69,9 +69,8 @@ def _edge_rows(name: str, kind: str, pattern: str, rows: PairRows, each: Mapping
         "other_half": FromShapes("half" if kind == "box" else "spine", rows.shapes[1]),
         "thickness": FromShapes(0, np.full(rows.count, -1) if kind == "box" else rows.shapes[1]),
     }
-    constants = {key: np.concatenate([values] * (rows.count // len(values))) for key, values in each.items()}
-    constants["flat"] = np.full(rows.count, float(kind != "capsule"))
-    return _block(name, f"cylinder and {kind}", pattern, rows, own, constants)
+    flat = {"flat": np.array([float(kind != "capsule")])}
+    return row_block(name, f"cylinder and {kind} ({name})", pattern, rows, own, {**each, **flat})
 
 
 def _face_rows(kind: str, pattern: str, rows: PairRows) -> ConstraintBlock:
@@ -81,25 +80,25 @@ def _face_rows(kind: str, pattern: str, rows: PairRows) -> ConstraintBlock:
         "radius": FromShapes(0, rows.shapes[1]),
         "half_height": FromShapes(1, rows.shapes[1]),
     }
-    constants = {
-        "round": np.full(rows.count, float(kind != "box")),
-        "corner": np.tile(PLACES, (rows.count // len(PLACES), 1)),
-    }
-    return _block("contact_rim_face", f"cylinder on {kind}", pattern, rows, own, constants)
+    each = {"round": np.array([float(kind != "box")]), "corner": PLACES}
+    return row_block("contact_rim_face", f"cylinder on {kind} (contact_rim_face)", pattern, rows, own, each)
 
 
-def _block(
+def row_block(
     name: str,
     label: str,
     pattern: str,
     rows: PairRows,
     own: Mapping[str, FromShapes],
-    constants: Mapping[str, np.ndarray],
+    each: Mapping[str, np.ndarray],
 ) -> ConstraintBlock:
+    """Contacts of cylinders.  own: parameters from the shapes; each: those of the rows of one pair, again for every
+    pair; what is neither is chosen by steps."""
     constraint = REGISTRY[name]
+    given = {key: np.concatenate([values] * (rows.count // len(values))) for key, values in each.items()}
     chosen = {key: np.zeros((rows.count, *p.shape)) for key, p in constraint.parameters.items() if key not in own}
     return ConstraintBlock(
-        f"{label} ({name})", f"{label} ({name})", constraint, rows.bodies, np.ones(rows.count), {},
-        constants={"compliance": np.zeros(rows.count), **chosen, **constants},
+        label, label, constraint, rows.bodies, np.ones(rows.count), {},
+        constants={"compliance": np.zeros(rows.count), **chosen, **given},
         slots=Slots(pattern), places={0: rows.frame(0), 1: rows.frame(1)}, from_shapes={**own, **rows.surface},
     )  # fmt: skip

@@ -7,16 +7,14 @@ rims are there before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from sim.constraints.base import REGISTRY
 from sim.constraints.contact.solids.cylinders.rim_mesh_choice import SECTORS
-from sim.constraints.slots.pattern import Slots
 from sim.model.build.blocks import ConstraintBlock, FromShapes
 from sim.model.build.shapes.blocks import ShapeBlock
-from sim.model.build.shapes.cylinders import PLACES
+from sim.model.build.shapes.cylinders import PLACES, row_block
 from sim.model.build.shapes.pairs import PairRows, check_kinds, collide, field_block, pairs_of, pattern_of, surface_of
 from sim.model.build.shapes.ridges import ridges_of
 
@@ -46,7 +44,7 @@ def _pair(shapes: Sequence[ShapeBlock], mesh: int, cylinder: int) -> list[Constr
     sizes = {"radius": FromShapes(0, rows.shapes[1]), "half_height": FromShapes(1, rows.shapes[1])}
     scaled = {"scale": FromShapes("half", rows.shapes[0])}
     given = {"corner": RIM_ROWS[:, :3], "sector": RIM_ROWS[:, 3], "mesh": rows.shapes[0].astype(np.float64)}
-    out.append(_block("contact_rim_mesh", f"rims of {b.label} on {a.label}", there, rows, scaled | sizes, given))
+    out.append(row_block("contact_rim_mesh", f"rims of {b.label} on {a.label}", there, rows, scaled | sizes, given))
     if len(ridges):
         corners = vertices[np.unique(ridges[:, :2])]
         rows = PairRows(shapes, [(cylinder, mesh)], len(corners))
@@ -58,24 +56,5 @@ def _pair(shapes: Sequence[ShapeBlock], mesh: int, cylinder: int) -> list[Constr
             rows = PairRows(shapes, [(cylinder, mesh)], len(has["a"]))
             sizes = {"radius": FromShapes(0, rows.shapes[0]), "half_height": FromShapes(1, rows.shapes[0])}
             scaled = {"other_scale": FromShapes("half", rows.shapes[1])}
-            out.append(_block(name, f"edges of {a.label} on {of} of {b.label}", back, rows, sizes | scaled, has))
+            out.append(row_block(name, f"edges of {a.label} on {of} of {b.label}", back, rows, sizes | scaled, has))
     return out
-
-
-def _block(
-    name: str,
-    label: str,
-    pattern: str,
-    rows: PairRows,
-    own: Mapping[str, FromShapes],
-    each: Mapping[str, np.ndarray],
-) -> ConstraintBlock:
-    """each: parameters of the rows of one world, or of all; what is neither is chosen by steps."""
-    constraint = REGISTRY[name]
-    given = {key: np.concatenate([values] * (rows.count // len(values))) for key, values in each.items()}
-    chosen = {key: np.zeros((rows.count, *p.shape)) for key, p in constraint.parameters.items() if key not in own}
-    return ConstraintBlock(
-        label, label, constraint, rows.bodies, np.ones(rows.count), {},
-        constants={"compliance": np.zeros(rows.count), **chosen, **given},
-        slots=Slots(pattern), places={0: rows.frame(0), 1: rows.frame(1)}, from_shapes={**own, **rows.surface},
-    )  # fmt: skip

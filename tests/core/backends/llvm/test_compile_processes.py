@@ -17,6 +17,7 @@ import sim
 from sim.core.backends.llvm import backend
 from sim.core.backends.llvm.machine_code import compile_processes, toolchain
 from sim.core.backends.llvm.machine_code.compile_processes import CompileProcesses, process_count
+from sim.core.runtime.launch.calls import Call
 
 TEXT = """
 define void @kernel(ptr %b, i64 %begin, i64 %end) {{
@@ -91,13 +92,18 @@ def test_processes_that_are_killed_leave_work_to_this_one(processes: CompileProc
         assert code in (None, toolchain.toolchain().build(TEXT.format(factor=f"{k}.5"), *WAY))
 
 
-def test_no_process_where_none_can_start(processes: CompileProcesses, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "executable", "/opt/editor/editor")
+@pytest.mark.skipif(sys.platform == "win32", reason="links to files take rights there")
+def test_programs_that_have_python_in_them_start_none(
+    processes: CompileProcesses, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Both threads end with their first request, and what comes later is for who asks."""
+    (tmp_path / "editor").symlink_to(sys.executable)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "editor"))
     assert processes.at_hand()
-    for k in range(3):
+    for k in range(2):
         processes.begin(f"{k}", TEXT.format(factor=f"{k}.0"), WAY, soon=False)
-    assert [processes.taken(f"{k}") for k in range(3)] == [None] * 3
-    wait_until(lambda: not processes.at_hand() or not processes._waiting.qsize())
+    wait_until(lambda: not processes.at_hand())
+    assert [processes.taken(f"{k}") for k in range(2)] == [None] * 2
 
 
 def test_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,6 +149,26 @@ def test_a_tape_hands_in_forward_and_adjoint(
     monkeypatch.setattr(sim.config, "kernel_cache_dir", str(tmp_path / "b"))
     for a, b in zip(with_processes, gradient(), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_recording_a_launch_again_looks_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forward and adjoint are begun with once: a known launch takes a few microseconds to record."""
+    begun: list[object] = []
+    begin = Call.begin
+    monkeypatch.setattr(
+        Call, "begin", lambda self, *rest, **named: (begun.append(rest[0]), begin(self, *rest, **named))
+    )
+
+    @sim.kernel
+    def squares(x: sim.array[float], y: sim.array[float]):
+        i = sim.tid()
+        y[i] = x[i] * x[i]
+
+    x, y = (sim.zeros(3, requires_grad=True) for _ in range(2))
+    with sim.Tape():
+        for _ in range(5):
+            sim.launch(squares, 3, [x, y])
+    assert len(begun) == 2
 
 
 PROGRAM = """
