@@ -20,6 +20,7 @@ from sim.constraints.contact.impact import make_impact
 from sim.constraints.contact.impulses.at_once import (
     make_answer,
     make_hit_at_once,
+    make_left_out,
     make_pushed_at_once,
     make_struck,
     make_unstruck,
@@ -325,13 +326,21 @@ class FrictionStep:
         return [t for t in self.touching.values() if self.crowded and not t.batch.set.slots.particles]
 
     def _at_once(self, make: Callable[..., Kernel], dt: float) -> None:
+        self._answer_hits(dt)
+        for t in self._hit_at_once:
+            form, threads = over_all(t.batch.set)
+            kernel = make_left_out(t.batch.set.constraint, t.batch.set.slots, self.model.dtype, form)
+            launch(kernel, threads, [*self.memory.all_of(t), t.contacts, self.moving, dt])
+        self._answer_hits(dt)
+        for t in self._hit_at_once:
+            self.by_color(t, make, dt, self.restitution)
+
+    def _answer_hits(self, dt: float) -> None:
         model = self.model
         launch(make_unstruck(model.dtype), model.body_count, [self.moving])
         for t in self._hit_at_once:
             self.by_color(t, make_struck, dt)
         launch(make_answer(model.dtype), model.body_count, [self.moving])
-        for t in self._hit_at_once:
-            self.by_color(t, make, dt, self.restitution)
 
     def by_color(self, t: Touching, make: Callable[..., Kernel], dt: float, *more: object) -> None:
         """Launches over all contacts of a set, those at once that share no mover.  make: gives the kernel of a form."""
