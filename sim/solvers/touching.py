@@ -63,6 +63,9 @@ three times the derivative of its height and spun; eight are 2 % off, for a tent
 REBOUNDING = 16
 """The same where something may rebound: what is left of a rebound depends on when in its step the impact was, and its
 derivative is as many times larger as steps are short."""
+LEFT_OUT = 2
+"""How often contacts that would have to pull are left out of the first guess: of 20,000 hits in random drops of boxes,
+meshes, capsules and cylinders 1,300 were after the first answer, 6 after the second, none later."""
 
 
 @dataclass(eq=False)
@@ -327,11 +330,12 @@ class FrictionStep:
 
     def _at_once(self, make: Callable[..., Kernel], dt: float) -> None:
         self._answer_hits(dt)
-        for t in self._hit_at_once:
-            form, threads = over_all(t.batch.set)
-            kernel = make_left_out(t.batch.set.constraint, t.batch.set.slots, self.model.dtype, form)
-            launch(kernel, threads, [*self.memory.all_of(t), t.contacts, self.moving, dt])
-        self._answer_hits(dt)
+        for _ in range(LEFT_OUT):
+            for t in self._hit_at_once:
+                form, threads = over_all(t.batch.set)
+                kernel = make_left_out(t.batch.set.constraint, t.batch.set.slots, self.model.dtype, form)
+                launch(kernel, threads, [*self.memory.all_of(t), t.contacts, self.moving, dt])
+            self._answer_hits(dt)
         for t in self._hit_at_once:
             self.by_color(t, make, dt, self.restitution)
 
