@@ -52,6 +52,11 @@ class StepRecorder:
     graphs: list[Graph] = field(default_factory=list)
     begins: list[int] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        # The model may be that of other threads, which derive from its values what is derived already.  What the steps
+        # read there is an input of the rollout: the tape of the user keeps it, and a replay would not copy it again.
+        self.tape.hear_no_other_thread()
+
     def take(self, count: int, frames: Frames) -> None:
         """Take and record so many steps more.  frames: not kept, since they know whose rollout it is."""
         for step in range(len(self.graphs), len(self.graphs) + count):

@@ -69,7 +69,7 @@ class _CompiledCheck:
             return report
         self.passed[key] = None
         if len(self.passed) > REMEMBERED:
-            del self.passed[next(iter(self.passed))]
+            self.passed.pop(list(self.passed)[0], None)  # a list at once: other threads add to it
         return None
 
 

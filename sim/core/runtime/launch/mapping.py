@@ -115,7 +115,7 @@ def _as_function(function: Any) -> Function | Builtin:
             known.source = LambdaSource(function)
     _functions[key] = known
     if len(_functions) > KEPT:
-        del _functions[next(iter(_functions))]
+        _functions.pop(list(_functions)[0], None)  # a list at once: other threads add to it
     return known
 
 

@@ -15,7 +15,7 @@ from sim.core.runtime.memory.gradient_owners import CLEAR, GradientOwners, Owner
 from sim.core.runtime.memory.spans import Spans, StridedLayout, extent_of, is_packed, packed_strides
 
 _making = Lock()
-"""Held by the thread that gives a buffer its gradient: two threads would give it two."""
+"""Held by the thread that gives a buffer its gradient or a watcher: of two at once it would have two, or lose one."""
 known: WeakValueDictionary[int, Buffer] = WeakValueDictionary()
 """Buffers by the identity of a NumPy array that views of them stand on: from such a view leads a way back."""
 live: WeakSet[Buffer] = WeakSet()
@@ -178,11 +178,13 @@ class Buffer:
 
     def watch(self, reference: WatcherReference) -> None:
         """From now on the watcher is called before the framework writes here."""
-        self.watchers = [*(self.watchers or ()), reference]
+        with _making:
+            self.watchers = [*(self.watchers or ()), reference]
 
     def unwatch(self, reference: WatcherReference) -> None:
         """The opposite of `watch`."""
-        self.watchers = [r for r in self.watchers or () if r is not reference] or None
+        with _making:
+            self.watchers = [r for r in self.watchers or () if r is not reference] or None
 
     @property
     def exported(self) -> bool:

@@ -14,6 +14,9 @@ writes to memory that nobody reads copies nothing, and a value that ten operatio
 
 Memory that others can write (NumPy views, tensors of PyTorch) may change without a `before_write`, so its snapshot is
 taken at once.  What they write between two recorded operations has no place on the tape: see `foreign_writes`.
+
+Other threads may share memory with a tape, as that of a model, and write there while it records: a `before_write` of
+theirs takes the snapshot then.  The arena is that of the thread which records.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from threading import RLock, get_ident
 from weakref import ref
 
 import numpy as np
@@ -111,12 +115,15 @@ class LiveIn:
 class LiveIns:
     """The live-ins of one tape.
 
-    refuse: raise instead of taking snapshots.
+    refuse: raise instead of taking snapshots.  thread: that records.  alone: what other threads write to memory that
+    it reads is somebody else's concern.
     open: by buffer, those whose values the live memory still has; it is watched.  snapshots: of the others.
     uncaptured: some of them were not taken in the graph that their readers are in: its replays do not renew them.
     """
 
     refuse: bool = False
+    thread: int = field(default_factory=get_ident)
+    alone: bool = False
     open: dict[Buffer, list[LiveIn]] = field(default_factory=dict)
     snapshots: list[RangeSnapshot] = field(default_factory=list)
     uncaptured: bool = False
@@ -125,6 +132,7 @@ class LiveIns:
 
     def __post_init__(self) -> None:
         self._reference = ref(self)
+        self._lock = RLock()
 
     # -- what is recorded
     def add(self, a: array, reader: str, name: str) -> LiveIn:
@@ -134,38 +142,43 @@ class LiveIns:
         if a.buffer.shared:  # it may change without a `before_write`
             made.snapshot = self._of_shared_memory(made)
             return made
-        waiting = self.open.setdefault(a.buffer, [])
-        if not waiting:
-            a.buffer.watch(self._reference)
-        waiting.append(made)
+        with self._lock:
+            waiting = self.open.setdefault(a.buffer, [])
+            if not waiting:
+                a.buffer.watch(self._reference)
+            waiting.append(made)
         return made
 
     def join(self, live_ins: Sequence[LiveIn]) -> None:
         """These are of one buffer and overlap: they get one snapshot of their hull, if any."""
         if not live_ins:
             return
-        low, high = _hull(live_ins)
-        for live_in in live_ins:
-            live_in.low, live_in.high = low, high
-        snapshot = self._of_shared_memory(live_ins[0]) if live_ins[0].buffer.shared else None
-        for live_in in live_ins:
-            live_in.snapshot = snapshot
+        with self._lock:
+            low, high = _hull(live_ins)
+            for live_in in live_ins:
+                live_in.low, live_in.high = low, high
+            snapshot = self._of_shared_memory(live_ins[0]) if live_ins[0].buffer.shared else None
+            for live_in in live_ins:
+                live_in.snapshot = snapshot
 
     def present(self) -> set[LiveIn]:
         """The open ones."""
-        return {live_in for waiting in self.open.values() for live_in in waiting}
+        with self._lock:
+            return {live_in for waiting in self.open.values() for live_in in waiting}
 
     def drop(self, live_ins: Iterable[LiveIn]) -> None:
         """Nobody needs these: their memory may change."""
         gone = set(live_ins)
-        for buffer in {live_in.buffer for live_in in gone} & self.open.keys():
-            self._keep_open(buffer, [live_in for live_in in self.open[buffer] if live_in not in gone])
+        with self._lock:
+            for buffer in {live_in.buffer for live_in in gone} & self.open.keys():
+                self._keep_open(buffer, [live_in for live_in in self.open[buffer] if live_in not in gone])
 
     def release(self) -> None:
         """Stop watching: the memory of the open ones may change from now on."""
-        for buffer in self.open:
-            buffer.unwatch(self._reference)
-        self.open.clear()
+        with self._lock:
+            for buffer in self.open:
+                buffer.unwatch(self._reference)
+            self.open.clear()
 
     def clear(self) -> None:
         """Forget all."""
@@ -177,6 +190,12 @@ class LiveIns:
     # -- what is overwritten
     def before_write(self, view: Strided, writer: str) -> None:
         """Snapshot live-ins that an imminent write to `view` destroys; with `refuse`, raise GradientError."""
+        if self.alone and get_ident() != self.thread:
+            return
+        with self._lock:
+            self._before_write(view, writer)
+
+    def _before_write(self, view: Strided, writer: str) -> None:
         waiting = self.open.get(view.buffer)
         if not waiting:
             return
@@ -230,7 +249,9 @@ class LiveIns:
     def _take(self, buffer: Buffer, readers: Sequence[LiveIn], writer: str) -> RangeSnapshot:
         low, high = _hull(readers)
         captured = readers[0].series is not None and readers[0].series is _series()
-        data, wanted = self.arena.buffer(high - low, buffer.device), [(r.name, r.reader) for r in readers]
+        mine = get_ident() == self.thread
+        data = self.arena.buffer(high - low, buffer.device) if mine else buffer.device.allocate(high - low)
+        wanted = [(r.name, r.reader) for r in readers]
         snapshot = RangeSnapshot(buffer, low, data, wanted, writer)
         if captured:
             add_native_node(snapshot.save, snapshot.row, snapshot)

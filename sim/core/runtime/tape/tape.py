@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 from sim.core.lang.analysis.addresses import no_derivative
@@ -101,6 +102,7 @@ class Tape:
         caller = sys._getframe(1)
         self.begun = f" since {caller.f_code.co_filename}:{caller.f_lineno}"
         self._order = self._order or next(_tapes)
+        self._live_ins.thread = get_ident()
         recording.push(self)
         return self
 
@@ -426,6 +428,10 @@ class Tape:
     def arena(self) -> Arena:
         """Where what is kept lies."""
         return self._live_ins.arena
+
+    def hear_no_other_thread(self) -> None:
+        """Take no snapshots of what other threads overwrite: for one who knows that this is kept elsewhere."""
+        self._live_ins.alone = True
 
     def release(self) -> None:
         """Take no more snapshots: for one who knows that what the records need stays as it is."""

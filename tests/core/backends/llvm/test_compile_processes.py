@@ -199,5 +199,6 @@ def test_a_fork_and_an_end_in_the_middle(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(textwrap.dedent(PROGRAM.format(text=TEXT.format(factor="2.0"))))
     about = {**os.environ, "PYTHONPATH": str(Path(sim.__file__).parents[1]), "SIM_CACHE_DIR": str(tmp_path / "cache")}
-    done = subprocess.run([sys.executable, program], env=about, capture_output=True, text=True, timeout=120)
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", program]  # Python 3.12 warns of forks beside threads
+    done = subprocess.run(command, env=about, capture_output=True, text=True, timeout=120)
     assert (done.stdout, done.stderr, done.returncode) == ("child\nparent\n", "", 0)
