@@ -20,8 +20,8 @@ from sim.constraints.contact.impact import make_impact
 from sim.constraints.contact.impulses.at_once import (
     make_answer,
     make_hit_at_once,
-    make_left_out,
     make_pushed_at_once,
+    make_pushing_answer,
     make_struck,
     make_unstruck,
 )
@@ -63,9 +63,6 @@ three times the derivative of its height and spun; eight are 2 % off, for a tent
 REBOUNDING = 16
 """The same where something may rebound: what is left of a rebound depends on when in its step the impact was, and its
 derivative is as many times larger as steps are short."""
-LEFT_OUT = 2
-"""How often contacts that would have to pull are left out of the first guess: of 20,000 hits in random drops of boxes,
-meshes, capsules and cylinders 1,300 were after the first answer, 6 after the second, none later."""
 
 
 @dataclass(eq=False)
@@ -309,13 +306,13 @@ class FrictionStep:
             kernel = make_meeting(t.batch.set.constraint, t.batch.set.slots, model.dtype, form, self.crowded)
             launch(kernel, threads, [*self.memory.all_of(t), t.contacts, moving, dt])
         if self._hit_at_once:
-            self._at_once(make_hit_at_once, dt)
+            self._at_once(make_hit_at_once, make_answer, dt)
 
     def push_at_once(self, dt: float) -> None:
         """The first guess for what hits bodies."""
         if self._hit_at_once:
             self._turn_inertias()
-            self._at_once(make_pushed_at_once, dt)
+            self._at_once(make_pushed_at_once, make_pushing_answer, dt)
 
     def _turn_inertias(self) -> None:
         """Inverse inertias in the world, as bodies are now."""
@@ -328,23 +325,14 @@ class FrictionStep:
         """The contacts that a first guess is made for."""
         return [t for t in self.touching.values() if self.crowded and not t.batch.set.slots.particles]
 
-    def _at_once(self, make: Callable[..., Kernel], dt: float) -> None:
-        self._answer_hits(dt)
-        for _ in range(LEFT_OUT):
-            for t in self._hit_at_once:
-                form, threads = over_all(t.batch.set)
-                kernel = make_left_out(t.batch.set.constraint, t.batch.set.slots, self.model.dtype, form)
-                launch(kernel, threads, [*self.memory.all_of(t), t.contacts, self.moving, dt])
-            self._answer_hits(dt)
-        for t in self._hit_at_once:
-            self.by_color(t, make, dt, self.restitution)
-
-    def _answer_hits(self, dt: float) -> None:
+    def _at_once(self, make: Callable[..., Kernel], answer: Callable[..., Kernel], dt: float) -> None:
         model = self.model
         launch(make_unstruck(model.dtype), model.body_count, [self.moving])
         for t in self._hit_at_once:
             self.by_color(t, make_struck, dt)
-        launch(make_answer(model.dtype), model.body_count, [self.moving])
+        launch(answer(model.dtype), model.body_count, [self.moving])
+        for t in self._hit_at_once:
+            self.by_color(t, make, dt, self.restitution)
 
     def by_color(self, t: Touching, make: Callable[..., Kernel], dt: float, *more: object) -> None:
         """Launches over all contacts of a set, those at once that share no mover.  make: gives the kernel of a form."""

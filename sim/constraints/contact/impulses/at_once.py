@@ -12,9 +12,10 @@ Where what it is hit by moves, too, W is the sum of both, seen from one of them.
 they need, wherever on them their faces meet; where there are more it is the mean of what each of both would need.  It
 is linear in r: derivatives are right also where what is hit in its middle does not turn.
 
-Where that asks a contact to pull, it is left out, and the others are asked again: what they push is too much with
-nothing that pulls against it.  A cylinder that slapped down on a rim, with a place of it and its lowest one a few
-degrees apart, jumped up with half again the energy.
+Contacts can only push.  Where two of them a few degrees apart on a rim are to move by what does not fit together, one
+would have to push and the other to pull, ten times what either needs.  Without what pulls that is far too much: a
+cylinder that slapped down from its rim jumped up with two fifths more energy.  There is no first guess of positions
+then (`AGAINST`).
 """
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
@@ -30,7 +31,7 @@ from sim.constraints.contact.projection import push_of
 from sim.constraints.projection import solve
 from sim.constraints.slots.linearization import masses_of, row_functions, velocities_of
 from sim.constraints.slots.pattern import Slots
-from sim.core.lang.frontend.builtins import max, sqrt, static, tid
+from sim.core.lang.frontend.builtins import max, min, sqrt, static, tid
 from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.library.matrix import transpose
 from sim.core.lang.library.vector import dot, outer, skew, spatial_bottom, spatial_top
@@ -41,6 +42,10 @@ from sim.core.runtime.launch.kernel import Kernel, kernel
 SINGULAR = 1e-6
 """Squares of singular values of G W G^T below this part of the square of their sum count as none: four corners of a
 face have three rows, to rounding, and float32 tells no smaller ones apart."""
+
+AGAINST = 0.1
+"""Multipliers that push are at most all of their sum, whose square is at least the sum of their squares.  Where it is
+less than this part of that, others pull about as much."""
 
 
 @func
@@ -57,6 +62,7 @@ def make_unstruck(real: Scalar) -> Kernel:
     def clear(moving: Moving):
         i = tid()
         moving.struck[i], moving.strikes[i], moving.gram[i], moving.partner[i] = spatial(), real(0.0), mat66(), mat66()
+        moving.thrust[i] = spatial()
 
     return clear
 
@@ -84,7 +90,8 @@ def transported_of(real: Scalar) -> Function:
 @memoize
 def make_struck(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel:
     """Adds up over what hits each body, of contacts that are to move it by `late`, weighed by how much of an impact
-    they are: G^T r, `struck`; their number, `strikes`; G^T G, `gram`; and W of what they hit it with, `partner`."""
+    they are: G^T r, `struck`; their number, `strikes`; G^T G, `gram`; W of what they hit it with, `partner`; and rows
+    alone, `thrust`."""
     n_bodies, spatial, owners = len(slots.bodies), vector(6, real), tuple(own[0] for own in slots.bodies)
     placed, (gradient, _, _), transported = placed_of(c, slots, real), normal_of(c, slots, real), transported_of(real)
     masses_at, acting = inertias_of(slots), RowLayout(c, slots).arms
@@ -104,6 +111,7 @@ def make_struck(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel
                     moving.struck[b_k[g]] += (part * contacts.late[k]) * row
                     moving.gram[b_k[g]] += outer(part * row, row)
                     moving.strikes[b_k[g]] += part
+                    moving.thrust[b_k[g]] += part * row
                     if static(n_bodies > 1):
                         if masses[1 - g] > 0.0:
                             r = arms[first[1 - g]][1] - arms[first[g]][1]
@@ -113,39 +121,71 @@ def make_struck(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel
 
 
 @memoize
+def answered_of(real: Scalar) -> Function:
+    """`answered(b, moving)` in a kernel: y of a body that is hit, and the sum of squares of its multipliers."""
+    spatial = vector(6, real)
+
+    @func
+    def answered(b, moving):
+        W, M, unit = moving.partner[b] / moving.strikes[b], moving.gram[b], spatial()
+        for i in static(range(3)):
+            W[i, i] += moving.bodies.inv_mass[b]
+            for j in static(range(3)):
+                W[3 + i, 3 + j] += moving.inertia[b][i, j]
+        easily, turning = sqrt(W[0, 0] + W[1, 1] + W[2, 2]), sqrt(W[3, 3] + W[4, 4] + W[5, 5])
+        for i in static(range(6)):  # forces and torques that move it alike
+            unit[i] = easily if i < 3 else turning
+        struck = moving.struck[b]
+        for i in static(range(6)):
+            struck[i] *= unit[i]
+            for j in static(range(6)):
+                W[i, j] /= unit[i] * unit[j]
+                M[i, j] *= unit[i] * unit[j]
+        A, size = M @ W @ M, real(0.0)
+        for i in static(range(6)):
+            size += M[i, i]
+        for i in static(range(6)):
+            A[i, i] += static(SINGULAR) * size * size
+        y = solve(A, struck)
+        squares = dot(y, M @ y)
+        for i in static(range(6)):
+            y[i] *= unit[i]
+        return y, squares
+
+    return answered
+
+
+@memoize
 def make_answer(real: Scalar) -> Kernel:
     """y of bodies `tid()`, in the place of G^T r in `struck`."""
-    spatial, Moving = vector(6, real), moving_struct(real)
+    Moving, answered = moving_struct(real), answered_of(real)
 
     @kernel
     def answer(moving: Moving):
         b = tid()
         if moving.strikes[b] > 0.0:
-            W, M, unit = moving.partner[b] / moving.strikes[b], moving.gram[b], spatial()
-            for i in static(range(3)):
-                W[i, i] += moving.bodies.inv_mass[b]
-                for j in static(range(3)):
-                    W[3 + i, 3 + j] += moving.inertia[b][i, j]
-            easily, turning = sqrt(W[0, 0] + W[1, 1] + W[2, 2]), sqrt(W[3, 3] + W[4, 4] + W[5, 5])
-            for i in static(range(6)):  # forces and torques that move it alike
-                unit[i] = easily if i < 3 else turning
-            struck = moving.struck[b]
-            for i in static(range(6)):
-                struck[i] *= unit[i]
-                for j in static(range(6)):
-                    W[i, j] /= unit[i] * unit[j]
-                    M[i, j] *= unit[i] * unit[j]
-            A, size = M @ W @ M, real(0.0)
-            for i in static(range(6)):
-                size += M[i, i]
-            for i in static(range(6)):
-                A[i, i] += static(SINGULAR) * size * size
-            y = solve(A, struck)
-            for i in static(range(6)):
-                y[i] *= unit[i]
+            y, _ = answered(b, moving)
             moving.struck[b] = y
 
     return answer
+
+
+@memoize
+def make_pushing_answer(real: Scalar) -> Kernel:
+    """The same of contacts that can only push; 0 where most of what they give would be against each other."""
+    Moving, spatial, answered = moving_struct(real), vector(6, real), answered_of(real)
+
+    @kernel
+    def pushing_answer(moving: Moving):
+        b = tid()
+        if moving.strikes[b] > 0.0:
+            y, squares = answered(b, moving)
+            given = dot(moving.thrust[b], y)
+            if given * given < static(AGAINST) * min(moving.strikes[b], real(1.0)) * squares:
+                y = spatial()
+            moving.struck[b] = y
+
+    return pushing_answer
 
 
 @memoize
@@ -164,27 +204,6 @@ def wanted_of(slots: Slots) -> Function:
         return lam / max(count, 1.0)
 
     return wanted
-
-
-@memoize
-def make_left_out(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel:
-    """Leaves out, by `late` 0, what would have to pull."""
-    owners, placed, (gradient, _, _) = (
-        tuple(own[0] for own in slots.bodies), placed_of(c, slots, real), normal_of(c, slots, real),
-    )  # fmt: skip
-    masses_at, wanted = inertias_of(slots), wanted_of(slots)
-
-    @func
-    def one(k, contacts, moving, dt):
-        if _hits(contacts, k):
-            b_k = [contacts.points[k, j] for j in static(owners)]
-            n, share, arms = placed(k, contacts.rows)
-            masses, _ = masses_at([], b_k, moving)
-            lam = contacts.impacts.share[k] * wanted(b_k, gradient(k, contacts.rows, n, share, arms), masses, moving)
-            if lam < -contacts.multiplier[k]:
-                contacts.late[k] = real(0.0)
-
-    return form.kernel("leave_out", one, _hits, c, slots, real)
 
 
 @memoize
