@@ -104,3 +104,10 @@ ARGUMENTS = {
 def test_arguments_have_warps_names_and_order(name):
     wanted = ARGUMENTS[name].split()
     assert list(inspect.signature(operator.attrgetter(name)(sim)).parameters)[: len(wanted)] == wanted
+
+
+def test_errors_that_warps_programs_catch():
+    """By the classes that they are of in Warp, too."""
+    kinds = {"Codegen": RuntimeError, "CodegenType": TypeError, "CodegenValue": ValueError, "Determinism": RuntimeError}
+    for name, kind in {**kinds, "CodegenAttribute": AttributeError, "CodegenKey": KeyError}.items():
+        assert issubclass(getattr(sim, f"Warp{name}Error"), kind)
