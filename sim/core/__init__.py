@@ -333,6 +333,7 @@ from sim.core.lang.warp_errors import WarpCodegenIndexError as WarpCodegenIndexE
 from sim.core.lang.warp_errors import WarpCodegenKeyError as WarpCodegenKeyError
 from sim.core.lang.warp_errors import WarpCodegenTypeError as WarpCodegenTypeError
 from sim.core.lang.warp_errors import WarpCodegenValueError as WarpCodegenValueError
+from sim.core.lang.warp_errors import WarpDeterminismError as WarpDeterminismError
 from sim.core.runtime.ambient.loggers import Logger as Logger
 from sim.core.runtime.ambient.loggers import ScopedLogger as ScopedLogger
 from sim.core.runtime.ambient.loggers import ScopedLogLevel as ScopedLogLevel

@@ -15,7 +15,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 
-from sim.core.runtime.ambient import observers, recording
+from sim.core.runtime.ambient import observers, open_graphs, recording
 from sim.core.runtime.ambient.stacks import contained
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import copy
@@ -30,7 +30,7 @@ from sim.rollout.trajectory import NonFiniteState, Plan, Trajectory, is_finite
 from sim.rollout.workspace import Workspace, WorkspacePool
 from sim.solvers.mechanisms.swing import swing_warning
 
-STACKS = recording.opened, graph.opened, observers.opened
+STACKS = recording.opened, open_graphs.opened, observers.opened
 
 TOGETHER = 16
 """Frames that are looked at together, whether they are finite."""

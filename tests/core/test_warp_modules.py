@@ -77,14 +77,25 @@ ARGUMENTS = {
     "from_numpy": "arr dtype shape device requires_grad retain_grad",
     "from_torch": "t dtype requires_grad grad",
     "map": "func inputs out return_kernel block_dim device",
-    "capture_if": "condition on_true on_false stream",
-    "capture_while": "condition while_body stream",
+    "capture_if": "condition on_true on_false stream arguments",
+    "capture_while": "condition while_body stream arguments",
     "get_device": "ident",
     "set_device": "ident",
     "array.to": "self device requires_grad",
     "optim.Adam.step": "self grad",
     "Launch.launch": "self stream",
     "overload": "kernel arg_types",
+    "autograd.gradcheck": "function dim inputs outputs eps atol rtol raise_exception input_output_mask device"
+    " max_blocks block_dim max_inputs_per_var max_outputs_per_var plot_relative_error plot_absolute_error show_summary"
+    " restore_inputs",
+    "autograd.gradcheck_tape": "tape eps atol rtol raise_exception input_output_masks blacklist_kernels"
+    " whitelist_kernels max_inputs_per_var max_outputs_per_var plot_relative_error plot_absolute_error show_summary"
+    " reverse_launches skip_to_launch_index",
+    "Tape.visualize": "self filename simplify_graph hide_readonly_arrays array_labels choose_longest_node_name"
+    " ignore_graph_scopes track_inputs track_outputs track_input_names track_output_names graph_direction",
+    "utils.graph_coloring_assign": "edges node_colors algorithm",
+    "utils.graph_coloring_balance": "edges node_colors color_count target_max_min_ratio max_iterations",
+    "utils.graph_coloring_get_groups": "node_colors color_count return_wp_array device",
     "load_module": "module device recursive block_dim max_workers",
 }
 
@@ -93,3 +104,10 @@ ARGUMENTS = {
 def test_arguments_have_warps_names_and_order(name):
     wanted = ARGUMENTS[name].split()
     assert list(inspect.signature(operator.attrgetter(name)(sim)).parameters)[: len(wanted)] == wanted
+
+
+def test_errors_that_warps_programs_catch():
+    """By the classes that they are of in Warp, too."""
+    kinds = {"Codegen": RuntimeError, "CodegenType": TypeError, "CodegenValue": ValueError, "Determinism": RuntimeError}
+    for name, kind in {**kinds, "CodegenAttribute": AttributeError, "CodegenKey": KeyError}.items():
+        assert issubclass(getattr(sim, f"Warp{name}Error"), kind)

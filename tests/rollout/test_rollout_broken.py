@@ -10,8 +10,7 @@ import pytest
 from tools.physics.rollouts import SEED, STEPS, STRATEGIES, SYSTEMS, Case, Interrupted, interrupted, reference, same
 
 import sim
-from sim.core.runtime.ambient import observers, recording
-from sim.core.runtime.devices import graph
+from sim.core.runtime.ambient import observers, open_graphs, recording
 from sim.model.derived.derivation import Derivation
 
 ROLLOUT = sim.__file__.replace("__init__.py", "rollout")
@@ -25,7 +24,7 @@ def clear(case: Case) -> None:
 
 
 def nothing_is_open() -> None:
-    assert not (recording.opened.entries or graph.opened.entries or observers.opened.entries)
+    assert not (recording.opened.entries or open_graphs.opened.entries or observers.opened.entries)
 
 
 # ------------------------------------------------------------------------------------------ by place

@@ -5,3 +5,5 @@ from sim.core.lang.errors import KernelError, UnknownAttribute, UnknownName
 WarpCodegenError = WarpCodegenIndexError = WarpCodegenTypeError = WarpCodegenValueError = KernelError
 WarpCodegenAttributeError = UnknownAttribute
 WarpCodegenKeyError = UnknownName
+WarpDeterminismError = KernelError
+"""Of a kernel that Warp cannot make deterministic.  Here no kernel is refused for that; programs may name it."""

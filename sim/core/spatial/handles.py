@@ -12,7 +12,7 @@ from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.traced import Keywords, Positional, StructValue, describe, is_number
 from sim.core.lang.frontend.tracing.calls import call_function
 from sim.core.lang.frontend.tracing.context import Context
-from sim.core.lang.frontend.tracing.registry import ADVANCE, Builtin, register
+from sim.core.lang.frontend.tracing.registry import ADVANCE, Builtin, argument_node, register
 from sim.core.lang.types import Struct, Type, leaves_of, uint64
 
 
@@ -40,13 +40,17 @@ def advancing(name: str, kind: Struct, function: Function, doc: str) -> Builtin:
     two to the variables that it was given, the index only where something was found.  Loops over queries use it."""
 
     def handler(t: Context, node: ast.Call, args: Positional, kwargs: Keywords) -> Any:
-        places = [place.id if isinstance(place, ast.Name) and place.id in t.env else None for place in node.args[:2]]
-        if None in places or len(places) < 2:
+        nodes = [argument_node(node, k, key) for k, key in enumerate(("query", "index"))]
+        places = [place.id if isinstance(place, ast.Name) and place.id in t.env else None for place in nodes]
+        if None in places:
             raise t.error(
                 node,
                 f"{name} changes a query and an index, so it needs two local variables",
                 f"write `index = int(0)` and `while {name}(query, index):`",
             )
+        named = ("query", "index")[len(args) :]
+        args = (*args, *(kwargs[key] for key in named))
+        kwargs = {key: value for key, value in kwargs.items() if key not in named}
         if not isinstance(args[0], StructValue) or args[0].type is not kind:
             raise t.error(node, f"{name} takes a {kind}, got {describe(args[0])}")
         query, index, found = call_function(t, function, (args[0], *args[2:]), kwargs, node)

@@ -104,7 +104,8 @@ def quaternion(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) ->
     scalar = _asks_for_a_type(t, args, kwargs, 1, node)
     if scalar is not None:
         return types.quaternion(scalar)
-    return construct(t, types.quaternion(_dtype(t, kwargs, args, node)), args, kwargs, node)
+    parts = (*args, *(value for key, value in kwargs.items() if key != "dtype"))
+    return construct(t, types.quaternion(_dtype(t, kwargs, parts, node)), args, kwargs, node)
 
 
 @builtin("transformation", host=types.transformation)

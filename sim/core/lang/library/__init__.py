@@ -55,7 +55,7 @@ SYNONYMS = {
     "determinant inverse inverse_approx trace transpose": {"a": "m"},
     "diag": {"vec": "d"},
     "skew": {"vec": "a"},
-    "get_diag quat_from_matrix": {"mat": "m"},
+    "get_diag quat_from_matrix transform_from_matrix": {"mat": "m"},
     "eig3 qr3 svd2 svd3": {"A": "a"},
     "erfinv erfcinv": {"x": "p"},
     "isfinite isinf isnan": {"a": "x"},
@@ -63,7 +63,7 @@ SYNONYMS = {
     "spatial_bottom spatial_top": {"svec": "a"},
     "noise pnoise curlnoise": {"xy": "x", "xyz": "x", "xyzt": "x"},
     "quat_inverse quat_to_axis_angle quat_to_matrix quat_rotate quat_rotate_inv": {"quat": "q", "vec": "x"},
-    "transform_get_rotation transform_get_translation transform_inverse": {"xform": "t"},
+    "transform_get_rotation transform_get_translation transform_inverse transform_to_matrix": {"xform": "t"},
     "transform_point": {"xform": "t", "mat": "t", "point": "x"},
     "transform_vector": {"xform": "t", "mat": "t", "vec": "x"},
 }

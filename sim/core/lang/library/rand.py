@@ -19,7 +19,7 @@ from sim.core.lang.frontend.traced import Keywords, Positional
 from sim.core.lang.frontend.tracing.assignments import assign
 from sim.core.lang.frontend.tracing.calls import call_function
 from sim.core.lang.frontend.tracing.context import Context
-from sim.core.lang.frontend.tracing.registry import Builtin
+from sim.core.lang.frontend.tracing.registry import Builtin, argument_node
 from sim.core.lang.library.export import RANDOM, public
 from sim.core.lang.library.search import lower_bound
 from sim.core.lang.types import float32, int32, uint32, vector
@@ -233,7 +233,7 @@ def _drawing(name: str, function: Function, doc: str) -> Builtin:
     """A builtin that calls `function(state, ...) -> (state, result)` and assigns the new state where it came from."""
 
     def handler(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> Any:
-        place = node.args[0] if isinstance(node, ast.Call) and node.args else None
+        place = argument_node(node, 0, "state") if isinstance(node, ast.Call) else None
         known = isinstance(place, ast.Name) and place.id in t.env
         if isinstance(node, ast.Call) and not known and not isinstance(place, (ast.Subscript, ast.Attribute)):
             raise t.error(

@@ -9,7 +9,7 @@ from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.frontend.traced import Keywords, Positional
 from sim.core.lang.frontend.tracing.calls import call_function
 from sim.core.lang.frontend.tracing.context import Context
-from sim.core.lang.frontend.tracing.registry import Builtin
+from sim.core.lang.frontend.tracing.registry import Builtin, argument_node
 from sim.core.lang.library.export import export, public
 from sim.core.lang.library.matrix import mat_transform_point, mat_transform_vector
 from sim.core.lang.library.quaternion import quat_from_matrix, quat_inverse, quat_multiply, quat_rotate, quat_to_matrix
@@ -57,13 +57,14 @@ def _setter(name: str, part: str, function: Function, doc: str) -> Builtin:
         setattr(t, part, value)
 
     def handler(t: Context, node: ast.Call, args: Positional, kwargs: Keywords) -> None:
-        place = node.args[0] if node.args else None
+        place = argument_node(node, 0, "xform")
         if not isinstance(place, ast.Name) or place.id not in t.env:
             raise t.error(
                 node,
                 f"{name} changes a local variable, its first argument",
                 "write `t = a[i]`, change t, then `a[i] = t`",
             )
+        kwargs = {"t" if key == "xform" else key: value for key, value in kwargs.items()}
         t.env[place.id] = call_function(t, function, args, kwargs, node)
 
     return public(Builtin(name, handler, doc, host=on_host))

@@ -99,7 +99,7 @@ def _type(spec: Any) -> Type | None:
         return spec
     if isinstance(spec, HostClass):
         return getattr(spec, "_sim_type_", None)
-    return as_type(spec) if spec in (int, float, bool) else None
+    return as_type(spec) if any(spec is kind for kind in (int, float, bool)) else None
 
 
 def _of(value: Any) -> Type | None:
@@ -126,32 +126,32 @@ def type_is_scalar(x: Any) -> bool:
 
 def type_is_vector(x: Any) -> bool:
     """Whether x is a vector type."""
-    return isinstance(x, Vector)
+    return isinstance(_type(x), Vector)
 
 
 def type_is_matrix(x: Any) -> bool:
     """Whether x is a matrix type."""
-    return isinstance(x, Matrix)
+    return isinstance(_type(x), Matrix)
 
 
 def type_is_quaternion(x: Any) -> bool:
     """Whether x is a quaternion type."""
-    return isinstance(x, Quaternion)
+    return isinstance(_type(x), Quaternion)
 
 
 def type_is_transformation(x: Any) -> bool:
     """Whether x is a type of transforms."""
-    return isinstance(x, Transformation)
+    return isinstance(_type(x), Transformation)
 
 
 def type_is_composite(x: Any) -> bool:
     """Whether x is a vector, matrix, quaternion or transform type."""
-    return isinstance(x, Homogeneous)
+    return isinstance(_type(x), Homogeneous)
 
 
 def type_is_struct(x: Any) -> bool:
     """Whether x is a struct type."""
-    return isinstance(x, Struct)
+    return isinstance(_type(x), Struct)
 
 
 def type_is_value(x: Any) -> bool:
@@ -160,8 +160,8 @@ def type_is_value(x: Any) -> bool:
 
 
 def type_is_array(x: Any) -> bool:
-    """Whether x is a type of arrays."""
-    return isinstance(x, ArrayType)
+    """Whether x is a type of arrays: an annotation, or a class such as `sim.array2d`, which says its dimensions."""
+    return isinstance(x, ArrayType) or (isinstance(x, type) and hasattr(x, "_dimensions"))
 
 
 def type_is_tile(x: Any) -> bool:

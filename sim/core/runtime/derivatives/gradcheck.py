@@ -7,7 +7,7 @@ compared until one that is off is found.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from sim.core.backends.interp import evaluate
 from sim.core.lang.analysis.activity import is_float
 from sim.core.lang.autodiff.reverse import vjp
-from sim.core.lang.errors import SimError, entry_point
+from sim.core.lang.errors import NotSupportedError, SimError, entry_point
 from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.tracer import closed_form
 from sim.core.lang.ir.inline import inline
@@ -91,16 +91,18 @@ def gradcheck(
     atol: float | None = None,
     rtol: float | None = None,
     raise_exception: bool = True,
-    show_summary: bool = False,
-    directions: int = 2,
-    max_inputs_per_var: int = 64,
-    seed: int = 0,
     input_output_mask: Sequence[tuple[Number, Number]] | None = None,
     device: DeviceLike = None,
     max_blocks: int = 0,
     block_dim: int | None = None,
+    max_inputs_per_var: int = 64,
     max_outputs_per_var: int = -1,
+    plot_relative_error: bool = False,
+    plot_absolute_error: bool = False,
+    show_summary: bool = False,
     restore_inputs: bool = True,
+    directions: int = 2,
+    seed: int = 0,
 ) -> GradientReport:
     """Compares the gradient of a kernel, a Python function or the kernels of a tape with differences.
 
@@ -110,9 +112,11 @@ def gradcheck(
     eps: step of the differences, relative to the size of the values (None: tried for the best); atol, rtol: tolerances
         (None: by precision).  directions: random directions per input.
     max_inputs_per_var: how many components are looked at to find the one that is off.
-    input_output_mask and the arguments behind it are taken for Warp's programs: all pairs are checked.
+    input_output_mask, device, max_blocks, block_dim, max_outputs_per_var and restore_inputs are taken for Warp's
+        programs: all pairs are checked.  Errors are not plotted (NotSupportedError): see `sim.autograd.jacobian_plot`.
     Everything happens on copies.  Raises GradcheckError if a gradient is off, unless `raise_exception` is False.
     """
+    _no_plots(plot_relative_error or plot_absolute_error)
     if isinstance(function, Tape):
         return gradcheck_tape(function, eps, atol, rtol, raise_exception, show_summary=show_summary, seed=seed)
     if isinstance(function, Function):
@@ -131,20 +135,24 @@ def gradcheck_tape(
     atol: float | None = None,
     rtol: float | None = None,
     raise_exception: bool = True,
-    blacklist_kernels: Collection[Any] = (),
-    whitelist_kernels: Collection[Any] = (),
-    show_summary: bool = False,
-    seed: int = 0,
+    input_output_masks: Mapping[str, Sequence[tuple[Number, Number]]] | None = None,
+    blacklist_kernels: Collection[Any] | None = None,
+    whitelist_kernels: Collection[Any] | None = None,
     max_inputs_per_var: int = 64,
     max_outputs_per_var: int = -1,
+    plot_relative_error: bool = False,
+    plot_absolute_error: bool = False,
+    show_summary: bool = False,
     reverse_launches: bool = False,
     skip_to_launch_index: int = 0,
+    seed: int = 0,
 ) -> GradientReport:
     """Checks each kernel on a tape once, on what its arrays hold now.  Kernels by themselves or by name.
 
     skip_to_launch_index: without the launches before.  The other arguments are taken for Warp's programs.
     """
-    skip, only = ({getattr(k, "name", k) for k in chosen} for chosen in (blacklist_kernels, whitelist_kernels))
+    _no_plots(plot_relative_error or plot_absolute_error)
+    skip, only = ({getattr(k, "name", k) for k in chosen or ()} for chosen in (blacklist_kernels, whitelist_kernels))
     calls: dict[Any, Call] = {}
     for call in tape.launches[skip_to_launch_index:]:
         name = call.spec.kernel.name
@@ -154,6 +162,14 @@ def gradcheck_tape(
     for spec, call in calls.items():
         rows += _GradientCheck(program_of_call(call), settings).rows(f"{spec.kernel.name}: ")
     return _finish(GradientReport("gradients of the kernels of a tape", rows), raise_exception, show_summary)
+
+
+def _no_plots(asked: bool) -> None:
+    """What is compared are slopes along directions: there is no matrix of errors that a plot could show."""
+    if asked:
+        raise NotSupportedError(
+            "plots of errors are not supported: use sim.autograd.jacobian_plot of jacobian(...) and jacobian_fd(...)"
+        )
 
 
 def _finish(report: GradientReport, raise_exception: bool, show: bool) -> GradientReport:

@@ -15,6 +15,7 @@ import numpy as np
 from sim.core.backends.base import Backend, Executable
 from sim.core.backends.native import Row
 from sim.core.lang.errors import SimError
+from sim.core.runtime.ambient.open_graphs import captures_on
 from sim.core.runtime.compiled.compiled import Compiled
 from sim.core.runtime.memory import dlpack
 from sim.core.runtime.memory.buffer import Buffer, Strided
@@ -84,6 +85,11 @@ class Device:
     @property
     def total_memory(self) -> int:
         return self.memory_info[1]
+
+    @property
+    def is_capturing(self) -> bool:
+        """Whether a graph is being captured in this thread, by `capture_begin` on this device or by `sim.capture()`."""
+        return captures_on(self)
 
     def can_access(self, other: Device) -> bool:
         """Whether kernels on this device may read memory of another one."""

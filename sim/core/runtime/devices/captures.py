@@ -11,10 +11,11 @@ from __future__ import annotations
 from types import TracebackType
 
 from sim.core.lang.errors import NotSupportedError, SimError
+from sim.core.runtime.ambient.open_graphs import opened
 from sim.core.runtime.ambient.stacks import OpenStack, insist
 from sim.core.runtime.devices.base_device import Device
 from sim.core.runtime.devices.device import DeviceLike, get_device
-from sim.core.runtime.devices.graph import Graph, capturing, opened
+from sim.core.runtime.devices.graph import Graph, capturing
 from sim.core.runtime.devices.streams import ScopedStream, Stream
 from sim.core.runtime.memory.buffer import Buffer, Strided, duplicate, keepers, refill
 from sim.core.runtime.memory.gradient_owners import GradientOwners
@@ -28,7 +29,8 @@ class _Capture:
     """A graph that is being captured on a device, and the memory that it writes as it was before."""
 
     def __init__(self, device: Device) -> None:
-        self.graph, self.device = Graph(), device
+        self.graph = Graph()
+        self.graph.device = device
         self.graph.owns_fresh_memory = True
         self._before: dict[Buffer, tuple[Buffer, GradientOwners | None]] = {}
 
@@ -90,9 +92,7 @@ def capture_end(device: DeviceLike = None, stream: Stream | None = None) -> Grap
 
 def is_capturing(device: DeviceLike = None) -> bool:
     """Whether a graph is being captured in this thread, by `capture_begin` on this device or by `sim.capture()`."""
-    if _open.entries and capturing() is _open.entries[-1].graph:
-        return _open.entries[-1].device is get_device(device)
-    return capturing() is not None
+    return get_device(device).is_capturing
 
 
 def capture_launch(graph: Graph, stream: Stream | None = None) -> None:

@@ -18,14 +18,10 @@ import numpy as np
 from sim.core.lang.errors import GradientError, entry_point
 from sim.core.lang.frontend.captures import Captures
 from sim.core.runtime.ambient import observers, recording
-from sim.core.runtime.ambient.stacks import OpenStack
+from sim.core.runtime.ambient.open_graphs import opened, somewhere
 from sim.core.runtime.devices.base_device import Device, DeviceNode, NodeForm
 from sim.core.runtime.devices.segments import DeviceSegment, NativeSegment
 from sim.core.runtime.memory.buffer import Buffer, ByteRange, Operand, Strided, before_write, heard
-
-somewhere: list[None] = []
-opened = OpenStack["Graph | None"](somewhere)
-"""The graphs; only the innermost captures what happens.  None: capture is suspended."""
 
 
 class Graph:
@@ -36,6 +32,8 @@ class Graph:
 
     def __init__(self, series: object = None) -> None:
         self.series = object() if series is None else series
+        self.device: Device | None = None
+        """The one that `capture_begin` was called for; whatever a graph captures may be work of any device."""
         self._segments: list[NativeSegment | DeviceSegment | Callable[[], None]] = []
         self._keep: list[object] = []
         self._written: dict[Buffer, Strided] = {}
@@ -277,7 +275,7 @@ def capturing() -> Graph | None:
     """The innermost open graph, or None."""
     if not somewhere:
         return None
-    entries = opened.entries
+    entries: list[Graph | None] = opened.entries
     return entries[-1] if entries else None
 
 

@@ -57,6 +57,11 @@ class Stream:
         """Whether all that is enqueued on it is done.  Waits for nothing."""
         return self.device.stream_ended(self.handle)
 
+    @property
+    def is_capturing(self) -> bool:
+        """Whether a graph is being captured on its device, see `Device.is_capturing`."""
+        return self.device.is_capturing
+
     def record_event(self, event: Event | None = None) -> Event:
         """Marks the present end of the stream; returns the event."""
         event = event or Event(self.device)

@@ -1,6 +1,10 @@
-"""`sim.utils`: sums, scans, casts and sorting of arrays in Warp's names."""
+"""`sim.utils`: sums, scans, casts and sorting of arrays, colors of graphs, in Warp's names."""
 
 from sim.core.lang.library.quaternion import quat_between_vectors as quat_between_vectors
+from sim.core.runtime.interop.coloring import GraphColoringAlgorithm as GraphColoringAlgorithm
+from sim.core.runtime.interop.coloring import graph_coloring_assign as graph_coloring_assign
+from sim.core.runtime.interop.coloring import graph_coloring_balance as graph_coloring_balance
+from sim.core.runtime.interop.coloring import graph_coloring_get_groups as graph_coloring_get_groups
 from sim.core.runtime.interop.reductions import UtilityError as UtilityError
 from sim.core.runtime.interop.reductions import array_cast as array_cast
 from sim.core.runtime.interop.reductions import array_inner as array_inner

@@ -7,6 +7,7 @@ is first chosen, and replayed from then on.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from sim.core.lang.errors import GradientError
@@ -16,8 +17,8 @@ from sim.core.runtime.arrays.array import array
 from sim.core.runtime.devices.graph import Graph, capture, capturing, suspend_capture
 from sim.core.runtime.devices.streams import ScopedStream, Stream
 
-Body = Callable[[], Any] | Graph
-"""What may happen: a function without arguments, or a captured graph."""
+Body = Callable[..., Any] | Graph
+"""What may happen: a function, or a captured graph."""
 
 
 class _Stage:
@@ -37,19 +38,25 @@ class _Stage:
 
 
 def capture_if(
-    condition: array, on_true: Body | None = None, on_false: Body | None = None, stream: Stream | None = None
+    condition: array,
+    on_true: Body | None = None,
+    on_false: Body | None = None,
+    stream: Stream | None = None,
+    **arguments: Any,
 ) -> None:
     """Do `on_true` if the one number in `condition` is not zero, else `on_false`; in a graph, at every replay anew.
 
-    condition: an array of one integer or bool.  Bodies are functions without arguments, or graphs.
+    condition: an array of one integer or bool.  Bodies are functions, or graphs.
     stream: the one that it happens on (None: the present one).
+    arguments: those that the functions are called with, by name.
     Raises GradientError in a capture under an open tape: what a tape records is one way through.
     """
     if stream is not None:
         with ScopedStream(stream, sync_enter=False):
-            capture_if(condition, on_true, on_false)
+            capture_if(condition, on_true, on_false, **arguments)
         return
     _check(condition)
+    on_true, on_false = _with(on_true, arguments), _with(on_false, arguments)
     stages = [None if body is None else _Stage(body) for body in (on_false, on_true)]
 
     def decide() -> None:
@@ -63,16 +70,17 @@ def capture_if(
         _add_node(decide)
 
 
-def capture_while(condition: array, while_body: Body, stream: Stream | None = None) -> None:
+def capture_while(condition: array, while_body: Body, stream: Stream | None = None, **arguments: Any) -> None:
     """Repeat `while_body` as long as the one number in `condition` is not zero; in a graph, at every replay anew.
 
     The body has to change `condition` by a launch or a copy.  Otherwise as `capture_if`.
     """
     if stream is not None:
         with ScopedStream(stream, sync_enter=False):
-            capture_while(condition, while_body)
+            capture_while(condition, while_body, **arguments)
         return
     _check(condition)
+    while_body = _with(while_body, arguments)
     stage = _Stage(while_body)
 
     def repeat() -> None:
@@ -99,6 +107,11 @@ def _check(condition: Any) -> None:
             else f"a {type(condition).__name__}"
         )
         raise TypeError(f"the condition is {what}; expected an array of one integer or bool")
+
+
+def _with(body: Any, arguments: dict[str, Any]) -> Any:
+    """A body with the arguments that it is called with.  A graph has its own, and takes none."""
+    return partial(body, **arguments) if arguments and body is not None and not isinstance(body, Graph) else body
 
 
 def _holds(condition: array) -> bool:

@@ -481,19 +481,38 @@ class Tape:
     def visualize(
         self,
         filename: str | Path | None = None,
-        array_labels: Mapping[array, str] | None = None,
         simplify_graph: bool = False,
+        hide_readonly_arrays: bool = False,
+        array_labels: Mapping[array, str] | None = None,
+        choose_longest_node_name: bool = True,
+        ignore_graph_scopes: bool = False,
+        track_inputs: Sequence[array] | None = None,
+        track_outputs: Sequence[array] | None = None,
+        track_input_names: Sequence[str] | None = None,
+        track_output_names: Sequence[str] | None = None,
+        graph_direction: str = "LR",
     ) -> str:
         """The recorded program as a graph: DOT text, also written to `filename` if given (`.html`: a browser page).
 
-        array_labels: names of arrays.
         simplify_graph: the same launch several times in a row is one box, which says how often.
+        hide_readonly_arrays: without arrays that nothing writes.  array_labels: names of arrays.
+        ignore_graph_scopes: without the names of scopes.  `choose_longest_node_name` is taken for Warp's programs.
+        track_inputs, track_outputs, and their names: what lies on the ways from the ones to the others (None: to
+            anything) is drawn bold.
+        graph_direction: of DOT, "LR" (left to right), "TB", ...
         """
-        graph = TapeGraph.of(self.records, array_labels or {}, self.scopes, simplify_graph)
+        sources, targets = list(track_inputs or ()), list(track_outputs or ())
+        labels = dict(zip(sources, track_input_names or (), strict=False))
+        labels |= dict(zip(targets, track_output_names or (), strict=False))
+        labels |= array_labels or {}
+        scopes = None if ignore_graph_scopes else self.scopes
+        graph = TapeGraph.of(self.records, labels, scopes, simplify_graph, hide_readonly_arrays)
+        graph.track(sources, targets)
+        text = graph.dot(graph_direction)
         if filename is not None:
             path = Path(filename)
-            path.write_text(graph.page() if path.suffix in (".html", ".htm") else graph.dot(), encoding="utf-8")
-        return graph.dot()
+            path.write_text(graph.page() if path.suffix in (".html", ".htm") else text, encoding="utf-8")
+        return text
 
     @property
     def launches(self) -> list[Call]:

@@ -23,6 +23,8 @@ class TapeNode:
     text: list[str]
     level: int = 0
     title: str = ""
+    buffer: Buffer | None = None
+    bold: bool = False
 
 
 @dataclass
@@ -42,15 +44,17 @@ class TapeGraph:
         names: Mapping[array, str],
         scopes: Scopes | None = None,
         simplify: bool = False,
+        only_written: bool = False,
     ) -> TapeGraph:
         """The graph of the records of a tape; `names` label arrays (views of one allocation are one node).
 
-        simplify: one node for launches in a row that are the same.
+        simplify: one node for launches in a row that are the same.  only_written: without arrays that nothing writes.
         """
         graph = cls()
         labels = {a.buffer: name for a, name in names.items()}
         current: dict[Buffer, int] = {}
         versions: dict[Buffer, int] = {}
+        written = {a.buffer for record in records for a in _writes(record)}
 
         def node_of(a: array, fresh: bool) -> int:
             known = current.get(a.buffer)
@@ -59,7 +63,8 @@ class TapeGraph:
             number = versions[a.buffer] = versions.get(a.buffer, -1) + 1
             label = labels.setdefault(a.buffer, f"array {len(labels) + 1}")
             text = [label + (f" (version {number + 1})" if number else ""), f"{a.dtype} {a.shape}"]
-            graph.nodes.append(TapeNode("array", text + (["gradient"] if a.requires_grad else [])))
+            text += ["gradient"] if a.requires_grad else []
+            graph.nodes.append(TapeNode("array", text, buffer=a.buffer))
             current[a.buffer] = len(graph.nodes) - 1
             return current[a.buffer]
 
@@ -70,7 +75,7 @@ class TapeGraph:
                 continue
             if simplify and k and _same_launch(records[k - 1], record):
                 continue
-            sources = [node_of(a, False) for a in _reads(record)]
+            sources = [node_of(a, False) for a in _reads(record) if not only_written or a.buffer in written]
             at = len(graph.nodes)
             node = _operation(record, place)
             count = _repeats(records[k:]) if simplify else 1
@@ -89,13 +94,31 @@ class TapeGraph:
         for source, target in sorted(self.edges, key=lambda e: e[1]):
             self.nodes[target].level = max(self.nodes[target].level, self.nodes[source].level + 1)
 
-    def dot(self) -> str:
+    def track(self, inputs: Sequence[array], outputs: Sequence[array]) -> None:
+        """Makes bold what lies on the ways from some arrays to others; none given: from, or to, anything."""
+        if not (inputs or outputs):
+            return
+        order = sorted(self.edges, key=lambda e: e[1])
+        ahead = self._reached(inputs, order)
+        behind = self._reached(outputs, [(b, a) for a, b in reversed(order)])
+        for number in ahead & behind:
+            self.nodes[number].bold = True
+
+    def _reached(self, arrays: Sequence[array], edges: Sequence[tuple[int, int]]) -> set[int]:
+        starts = {a.buffer for a in arrays}
+        found = {k for k, node in enumerate(self.nodes) if not starts or node.buffer in starts}
+        for a, b in edges:
+            if a in found:
+                found.add(b)
+        return found
+
+    def dot(self, direction: str = "LR") -> str:
         """The graph in the language of Graphviz."""
         shapes = {"array": "ellipse", "launch": "box", "write": "box, style=dashed"}
-        lines = ["digraph tape {", "  rankdir=LR;", '  node [fontname="sans-serif", fontsize=10];']
+        lines = ["digraph tape {", f"  rankdir={direction};", '  node [fontname="sans-serif", fontsize=10];']
         for k, node in enumerate(self.nodes):
             text = "\\n".join(part.replace("\\", "\\\\").replace('"', '\\"') for part in node.text)
-            lines.append(f'  n{k} [label="{text}", shape={shapes[node.kind]}];')
+            lines.append(f'  n{k} [label="{text}", shape={shapes[node.kind]}{", penwidth=3" if node.bold else ""}];')
         lines += [f"  n{a} -> n{b};" for a, b in self.edges]
         return "\n".join([*lines, "}"]) + "\n"
 
@@ -116,7 +139,8 @@ class TapeGraph:
             lines = "".join(f'<tspan x="{x + width / 2}" dy="{15}">{html.escape(part)}</tspan>' for part in node.text)
             title = f"<title>{html.escape(node.title)}</title>" if node.title else ""
             corner = height / 2 if node.kind == "array" else 3
-            box = f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="{corner}"/>'
+            width_of_line = ' stroke-width="3"' if node.bold else ""
+            box = f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="{corner}"{width_of_line}/>'
             parts.append(f'<g class="{node.kind}">{title}{box}<text y="{y + 6}">{lines}</text></g>')
         style = (
             "body{margin:0;font:12px sans-serif}path{fill:none;stroke:#888}rect{fill:#fff;stroke:#444}.launch"

@@ -174,6 +174,17 @@ def test_questions():
     assert t.type_is_int(int) and t.type_is_float(sim.float16) and t.is_int(3) and t.is_float(sim.float16(1))
     assert t.type_is_matrix(sim.mat22) and t.is_quaternion(sim.quat()) and t.is_transformation(sim.transform())
     assert t.type_is_value(sim.quat) and t.is_value(1.0) and not t.is_value("a") and t.types_equal(float, sim.float32)
+    for value, question in (
+        (sim.vec3d(), t.type_is_vector),
+        (sim.mat22(), t.type_is_matrix),
+        (sim.quat_identity(), t.type_is_quaternion),
+        (sim.transform_identity(sim.float16), t.type_is_transformation),
+        (sim.zeros(1), t.type_is_array),
+        (sim.indexedarray(sim.zeros(2), sim.zeros(1, dtype=int)), t.type_is_array),
+    ):
+        assert question(type(value)) and not question(value) and not question(np.ones(2)) and not question(np.ndarray)
+        assert t.type_is_composite(type(value)) == t.type_is_value(type(value)) == (question is not t.type_is_array)
+    assert t.type_is_array(sim.array2d) and t.type_is_array(sim.array[float]) and not t.type_is_array(sim.zeros)
     assert t.int_types == INTEGERS and t.float_types == FLOATS and sim.spatial_vector is t.vector(6, float)
 
 

@@ -159,6 +159,32 @@ def test_the_picture_of_a_tape(tmp_path):
     assert "rooted" in page and "<title>first</title>" in page
 
 
+def test_the_picture_shows_the_ways_between_arrays(tmp_path):
+    """Of x -> y -> total, and z -> y_z -> total of the other kernel: what was asked for is bold, and no more."""
+    x, z, y, y_z, total, other = (sim.ones(3, dtype=f64, requires_grad=True) for _ in range(6))
+    with sim.Tape() as tape:
+        tape.record_scope_begin("all of it")
+        sim.launch(rooted, 3, [x], [y])
+        sim.launch(rooted, 3, [z], [y_z])
+        sim.launch(summed, 3, [y], [total])
+        sim.launch(summed, 3, [y_z], [other])
+        tape.record_scope_end()
+
+    def bold(**asked):
+        labels = {x: "x", z: "z", y: "y", y_z: "y_z"}
+        text = tape.visualize(tmp_path / "tape.html", array_labels=labels, **asked)
+        assert (tmp_path / "tape.html").read_text().count('stroke-width="3"') == text.count("penwidth=3")
+        return re.findall(r'label="([\w ()]+)\\n[^"]*", shape=\w+, penwidth=3', text)
+
+    asked = {"track_inputs": [x], "track_outputs": [total], "track_output_names": ["loss"]}
+    assert bold(**asked) == ["x", "rooted", "y", "summed", "loss (version 2)"]
+    assert bold(track_outputs=[y_z]) == ["z", "rooted", "y_z"]
+    assert bold(track_inputs=[z], track_outputs=[total]) == bold() == []
+    shown = tape.visualize(array_labels={x: "x", y: "y"}, hide_readonly_arrays=True, graph_direction="TB")
+    assert "rankdir=TB" in shown and 'label="x' not in shown and 'label="y' in shown and "in all of it" in shown
+    assert "in all of it" not in tape.visualize(ignore_graph_scopes=True, choose_longest_node_name=False)
+
+
 @sim.struct
 class Pair:
     x: sim.array(dtype=f64)

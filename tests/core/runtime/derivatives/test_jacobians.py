@@ -86,6 +86,14 @@ def test_checks_take_the_arguments_of_warps_programs():
         sim.launch(mix, 3, given["inputs"], given["outputs"])
     assert gradcheck_tape(tape, max_inputs_per_var=-1, reverse_launches=True)
     assert not gradcheck_tape(tape, skip_to_launch_index=1).rows
+    assert gradcheck_tape(tape, blacklist_kernels=None, whitelist_kernels=None, input_output_masks={"mix": [(0, 0)]})
+    unseen = {"plot_relative_error": False, "plot_absolute_error": False}
+    assert gradcheck(mix, **arguments(), **unseen) and gradcheck_tape(tape, **unseen)
+    for name in unseen:
+        with pytest.raises(sim.NotSupportedError, match="use sim.autograd.jacobian_plot"):
+            gradcheck(mix, **arguments(), **{name: True})
+        with pytest.raises(sim.NotSupportedError, match="use sim.autograd.jacobian_plot"):
+            gradcheck_tape(tape, **{name: True})
 
 
 def test_a_picture_asks_for_matplotlib(monkeypatch):

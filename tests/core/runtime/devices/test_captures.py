@@ -26,12 +26,13 @@ def total(y: sim.array(dtype=float), out: sim.array(dtype=float)):
 def test_a_capture_changes_nothing_until_it_is_launched():
     a, b = sim.zeros(4), sim.zeros(4)
     with sim.ScopedCapture() as capture:
-        assert capture.active and sim.is_capturing()
+        assert capture.active and sim.is_capturing() and sim.get_device().is_capturing and sim.Stream().is_capturing
         sim.launch(increment, 4, [a])
         sim.copy(b, a)
         a.fill_(5.0)
         b[1:2].assign([9.0])
-    assert not capture.active and not sim.is_capturing()
+    assert not capture.active and not sim.is_capturing() and not sim.get_device().is_capturing
+    assert capture.graph.device is sim.get_device()
     assert not a.numpy().any() and not b.numpy().any()
     a.fill_(2.0)
     sim.capture_launch(capture.graph)

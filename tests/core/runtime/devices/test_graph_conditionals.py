@@ -83,6 +83,31 @@ def test_a_replay_inside_of_a_capture_belongs_to_it():
     assert x.list() == [1.25]
 
 
+def step_down(x, left):
+    sim.launch(halve, 1, [x, left])
+
+
+def test_functions_get_the_arguments_that_are_named():
+    """As in Warp; a captured graph beside a function has its own, and is given none."""
+    x, left = sim.array([64.0]), sim.array([2])
+    sim.capture_while(left, step_down, x=x, left=left)
+    assert x.list() == [16.0] and left.list() == [0]
+    with sim.capture() as other:
+        sim.launch(grow, 1, [x])
+    left.assign([3])
+    with sim.capture() as graph:
+        sim.capture_while(left, step_down, x=x, left=left)
+        sim.capture_if(left, step_down, other, x=x, left=left)
+    assert x.list() == [17.0 / 8.0 + 1.0] and left.list() == [0]
+    left.assign([1])
+    graph.replay()
+    assert x.list() == [25.0 / 16.0 + 1.0] and left.list() == [0]
+    sim.capture_if(left, on_false=lambda y: sim.launch(grow, 1, [y]), stream=sim.Stream(), y=x)
+    assert x.list() == [25.0 / 16.0 + 2.0]
+    with pytest.raises(TypeError, match="step_down"):
+        sim.capture_if(left, on_false=step_down, x=x)
+
+
 def test_conditions_that_are_none():
     for condition, said in ((3, "a int"), (sim.zeros(2, dtype=int), r"shape \(2,\)"), (sim.zeros(1), "float32")):
         with pytest.raises(TypeError, match=said):

@@ -45,6 +45,7 @@ def construct(t: Context, ty: Type, args: Positional, kwargs: Keywords, node: as
         return _transformation(t, ty, args, kwargs, node)
     if isinstance(ty, Matrix) and kwargs.get("shape") == ty.shape:  # as in Warp, it may be said once more
         del kwargs["shape"]
+    args, kwargs = _parts_in_order(ty, args, kwargs)
     if kwargs:
         raise t.error(node, f"{ty}(...) takes no argument '{next(iter(kwargs))}'")
     if isinstance(ty, Scalar):
@@ -54,6 +55,19 @@ def construct(t: Context, ty: Type, args: Positional, kwargs: Keywords, node: as
     if isinstance(ty, Homogeneous):
         return _homogeneous(t, _spatial(ty, args), args, node)
     raise t.error(node, f"{ty} cannot be made inside of a kernel", "pass arrays as arguments")
+
+
+def _parts_in_order(ty: Type, args: Positional, kwargs: Keywords) -> tuple[Positional, Keywords]:
+    """What is given by the names that Warp has for parts of a value, behind what is not."""
+    spatial = isinstance(ty, Vector) and ty.length == 6
+    for way in _PARTS_OF_QUATERNIONS if isinstance(ty, Quaternion) else _PARTS_OF_SPATIAL if spatial else ():
+        if kwargs and set(kwargs) == set(way[len(args) :]):
+            return (*args, *(kwargs[key] for key in way[len(args) :])), {}
+    return args, kwargs
+
+
+_PARTS_OF_QUATERNIONS = ("ijk", "real"), ("x", "y", "z", "w"), ("quat",)
+_PARTS_OF_SPATIAL = ("w", "v"), ("wx", "wy", "wz", "vx", "vy", "vz")
 
 
 def cast(t: Context, x: TracedValue, ty: Scalar, node: ast.AST) -> Value:

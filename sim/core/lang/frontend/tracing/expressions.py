@@ -16,7 +16,7 @@ from sim.core.lang.frontend.tracing.calls import apply, callee_of
 from sim.core.lang.frontend.tracing.components import get_attribute, iterate, subscript
 from sim.core.lang.frontend.tracing.context import Context
 from sim.core.lang.frontend.tracing.operators import BINARY, binary, compare, unary
-from sim.core.lang.frontend.tracing.registry import NAMES, Builtin
+from sim.core.lang.frontend.tracing.registry import NAMES, Builtin, in_order
 from sim.core.lang.ir.core import Value
 from sim.core.lang.types import NAMED, SCALARS
 
@@ -183,7 +183,9 @@ def _call(t: Context, node: ast.Call) -> TracedValue:
             if isinstance(arg, ast.Starred):
                 raise t.error(arg, f"* in a call of {target.name}", "write the arguments one by one")
         t.at(node)
-        return target.handler(t, node, list(node.args), {k.arg: k.value for k in node.keywords})
+        return target.handler(
+            t, node, *in_order(target.name, tuple(node.args), {str(k.arg): k.value for k in node.keywords})
+        )
     args = tuple(x for a in node.args for x in _items(t, a))
     kwargs = {str(k.arg): t.eval(k.value) for k in node.keywords}
     t.at(node)

@@ -73,12 +73,31 @@ _PARAMETERS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("invert", "unot", "len"), ("a",)),
     **dict.fromkeys(("pow", "copysign"), ("x", "y")),
     "atan2": ("y", "x"),
+    "where": ("cond", "value_if_true", "value_if_false"),
 }
+_OF_ATOMICS = ("arr", "i", "j", "k", "l", "compare", "value")
+
+
+def argument_node(node: ast.Call, place: int, name: str) -> ast.expr | None:
+    """The syntax of an argument, by its place or by its name; None where it is not given."""
+    if place < len(node.args):
+        return node.args[place]
+    return next((k.value for k in node.keywords if k.arg == name), None)
+
+
+def _names_of_atomic(given: int, kwargs: Keywords) -> tuple[str, ...]:
+    """The names behind the `given` first arguments: as many indices as are named, then what is stored."""
+    array, indices, values = _OF_ATOMICS[given:1], _OF_ATOMICS[max(given, 1) : 5], _OF_ATOMICS[5:]
+    count = sum(key in kwargs for key in indices)
+    return (*array, *indices[:count], *(key for key in values if key in kwargs))
 
 
 def in_order(name: str, args: Positional, kwargs: Keywords) -> tuple[Positional, Keywords]:
     """Arguments of a builtin whose parameters have names, with those given by name put behind the others."""
-    names = _PARAMETERS.get(name, ())[len(args) :]
+    if name.startswith("atomic_"):
+        names = _names_of_atomic(len(args), kwargs)
+    else:
+        names = _PARAMETERS.get(name, ())[len(args) :]
     if len(kwargs) > len(names) or set(kwargs) != set(names[: len(kwargs)]):
         return args, kwargs
     return (*args, *(kwargs[key] for key in names[: len(kwargs)])), {}
