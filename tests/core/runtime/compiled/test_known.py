@@ -348,8 +348,9 @@ def test_other_processes_know_what_one_has_traced(tmp_path) -> None:
         return subprocess.Popen([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, env=found, text=True)
 
     both = [started(seed) for seed in (1, 2)]  # at once, with nothing known
-    first, second = (one.communicate()[0].split() for one in both)
-    third = started(3).communicate()[0].split()
+    first, second = (one.communicate()[0].strip("\n").split(" ") for one in both)
+    third = started(3).communicate()[0].strip("\n").split(" ")
     assert first[1:] == second[1:] == third[1:] and np.frombuffer(bytes.fromhex(third[2]), np.float32).any()
     assert len(first[0].split(",")) > 5
-    assert third[0] == "broadcast"  # threads of this one may meet: it is looked at in the launch, by a variant
+    # threads of `broadcast` may meet: it is looked at in the launch, by a variant that is known too
+    assert "broadcast" in first[0].split(",") and third[0] == ""
