@@ -102,7 +102,8 @@ def inside(scene: str, out: str) -> None:
     for part, places in PARTS.items():
         for place in places:
             watch.watch(part, place)
-    status = main(["-q", "run", scene, "--out", out])
+    sys.argv[1:] = ["-q", "run", scene, "--out", out]
+    status = main()  # with what it does for a process of its own: Python's search for garbage is spared
     watch.change()
     print(json.dumps(watch.seconds))
     raise SystemExit(status)

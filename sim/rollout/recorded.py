@@ -72,12 +72,10 @@ class RecordedRun(Run):
         if last:
             gap = self.schedule.gap(last + self.schedule.every, self.schedule.states)
             kept[0].restore(steps.states[0])
-            begins = [*range(0, last, gap), last]
-            rooms = Checkpoint.several(steps.states[0], len(begins) - 1)
-            for first, end, room in zip(begins, begins[1:], rooms, strict=False):
-                self._advance(steps, first, end - first, frames=True)
-                room.take(steps.states[end % 2])
-                kept[end] = room
+            ends = [*range(gap, last, gap), last]
+            rooms = dict(zip(ends, Checkpoint.several(steps.states[0], len(ends)), strict=True))
+            self._advance(steps, last, gap, rooms)
+            kept |= rooms
         segment = w.segment(plan.steps - last)
         self.run_segment(segment, kept[last], last, frames=True)
         self.result.final.overwrite(segment.states[segment.count % 2])

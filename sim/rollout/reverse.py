@@ -19,7 +19,8 @@ from sim.core.runtime.arrays.array import array
 from sim.model.state import State
 from sim.rollout.budget import CheckpointSchedule
 from sim.rollout.growth import GrowthMeter, magnitude, squares
-from sim.rollout.segments import LONGEST, Beginning, Checkpoint, Segment
+from sim.rollout.segments import Beginning, Checkpoint, Segment
+from sim.rollout.step_tables import LONGEST
 from sim.rollout.trajectory import Plan, Trajectory
 from sim.rollout.workspace import Workspace
 

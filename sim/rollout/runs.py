@@ -11,6 +11,7 @@ again, from the content that the same arrays have then.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -24,8 +25,9 @@ from sim.core.runtime.devices import graph
 from sim.core.runtime.memory.buffer import packed_at, rows_of
 from sim.core.runtime.tape.tape import Tape
 from sim.model.state import State
-from sim.rollout.segments import StepGraphs
+from sim.rollout.segments import Checkpoint, StepGraphs
 from sim.rollout.steady import detects
+from sim.rollout.step_tables import NEITHER, Rhythm
 from sim.rollout.trajectory import NonFiniteState, Plan, Trajectory, is_finite
 from sim.rollout.workspace import Workspace, WorkspacePool
 from sim.solvers.mechanisms.swing import swing_warning
@@ -69,26 +71,58 @@ class Run:
     def _take_steps(self, w: Workspace) -> None:
         plan, states = self.plan, w.steps.states
         states[0].overwrite(plan.start)
-        self._advance(w.steps, 0, plan.steps, frames=True)
+        self._advance(w.steps, plan.steps)
         self.result.final.overwrite(states[plan.steps % 2])
 
     def _show(self, w: Workspace) -> None:
         for shown, own in zip(self.shown, w.solver.shown, strict=True):
             copy(shown, own)
 
-    def _advance(self, steps: StepGraphs, first: int, count: int, frames: bool) -> None:
-        """Steps `first` to `first + count - 1`; keeps the frames among them, if asked to."""
-        done, end, every = first, first + count, self.plan.frame_every
-        while frames and (step := done + every - done % every - 1) < end:
-            left, results = (end - done) // every, self.result.frames
-            if done % every == 0 and (kept := steps.run_frames(done, every, left, results)):
-                self._check(done + kept * every - 1, done // every, done // every + kept)
-                done += kept * every
-                continue
-            steps.run(done, step + 1 - done)
-            done = step + 1
-            self.keep_frame(step, steps.states[done % 2])
-        steps.run(done, end - done)
+    def _advance(
+        self, steps: StepGraphs, end: int, gap: int = 0, rooms: Mapping[int, Checkpoint] | None = None
+    ) -> None:
+        """All steps before step `end`; keeps the frames among them, and in `rooms` states after every `gap` steps."""
+        done, every, rooms = 0, self.plan.frame_every, rooms or {}
+        rhythms = steps.rhythms(end, every, gap if rooms else 0)
+        while done < end:
+            frame = done + every - done % every
+            room = next((at for at in (done + gap - done % gap, end) if at in rooms), end) if rooms else end
+            for rhythm in rhythms:
+                stop = min(end if rhythm.frames else frame, end if rhythm.checkpoints else room, end)
+                if (before := done) < (done := self._walk_table(steps, done, stop, rhythm, rooms)):
+                    break
+            else:
+                before, rhythm, stop = done, NEITHER, min(frame, room, end)
+                steps.run(done, stop - done)
+                done = stop
+            state = steps.states[done % 2]
+            if rhythm.frames:
+                self._check(done - 1, before // every, done // every)
+            else:
+                self.keep_frame(done - 1, state)
+            if not rhythm.checkpoints and done in rooms:
+                rooms[done].take(state)
+
+    def _walk_table(
+        self, steps: StepGraphs, first: int, end: int, rhythm: Rhythm, rooms: Mapping[int, Checkpoint]
+    ) -> int:
+        """Take steps from `first` on, up to step `end` at most, by one table that keeps what comes in this rhythm;
+        where it ended: at `first` if there is no table."""
+        table = steps.table(first, end - first, rhythm)
+        if table is None:
+            return first
+        frames, checkpoints = list[tuple[int, int]](), list[tuple[int, int]]()
+        for a in self.result.frames if rhythm.frames else ():
+            stride = a.strides[0]
+            frames.append((a.buffer.address + a.offset + first // rhythm.frames * stride, stride))
+            a.buffer.version += 1
+        if rhythm.checkpoints:
+            at, then = (rooms.get(first + k * rhythm.checkpoints) for k in (1, 2))
+            assert at is not None, "a state is kept after every so many steps"
+            for k, part in enumerate(at.parts):
+                stride = then.parts[k].offset - part.offset if then is not None else 0
+                checkpoints.append((part.buffer.address + part.offset, stride))
+        return first + table.run(end - first, frames, checkpoints)
 
     def keep_frame(self, step: int, state: State) -> None:
         """Keep the positions after a step, if they are to be kept.  Raises NonFiniteState."""

@@ -10,7 +10,7 @@ where that is left by an exception, nothing of it stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import accumulate
@@ -26,11 +26,8 @@ from sim.core.runtime.memory.host_memory import ALIGNMENT
 from sim.core.runtime.tape.memory_report import Remembered
 from sim.core.runtime.tape.probes import passing, watched
 from sim.model.state import State
-from sim.rollout.frame_tables import FrameTable
 from sim.rollout.steady import Frames, StepRecorder, StepSeries, TakeStep, detects, steady_state
-
-LONGEST = 128
-"""Steps that are joined to one table."""
+from sim.rollout.step_tables import LONGEST, Rhythm, StepTable, checkpointed
 
 
 def clear_all(arrays: Iterable[array]) -> None:
@@ -73,7 +70,7 @@ class Checkpoint:
     def several(cls, state: State, count: int) -> list[Checkpoint]:
         """Room for so many copies of a state, in one piece of memory: a run that takes many small ones gives them back
         to the system at its end, and has them cleared page by page for the next."""
-        arrays = (*state.moving, state.clock)
+        arrays = checkpointed(state)
         ends = list(accumulate(-(-a.nbytes // ALIGNMENT) * ALIGNMENT for a in arrays))
         memory = state.clock.device.allocate(count * ends[-1])
         made = list[Checkpoint]()
@@ -84,12 +81,12 @@ class Checkpoint:
 
     def take(self, state: State) -> None:
         """What a state holds now."""
-        for kept, a in zip(self.parts, (*state.moving, state.clock), strict=True):
+        for kept, a in zip(self.parts, checkpointed(state), strict=True):
             a.buffer.device.copy(kept, a)
 
     def restore(self, state: State) -> None:
         """See `Beginning`: no tape, no graph and no watcher has to hear of the write."""
-        for target, values in zip((*state.moving, state.clock), self.parts, strict=True):
+        for target, values in zip(checkpointed(state), self.parts, strict=True):
             buffer = target.buffer
             buffer.device.copy(target, values)
             buffer.version += 1
@@ -113,7 +110,7 @@ class StepGraphs:
     every: int = 0
     _graphs: dict[tuple[int, bool], Graph] = field(default_factory=dict)
     _joined: dict[tuple[int, int, int], Graph] = field(default_factory=dict)
-    _framed: dict[tuple[int, int], FrameTable | None] = field(default_factory=dict)
+    _tables: dict[tuple[int, int, Rhythm], StepTable | None] = field(default_factory=dict)
 
     @property
     def graphs(self) -> list[Graph]:
@@ -142,24 +139,30 @@ class StepGraphs:
                 self._joined[side, phase, taken].rerun()
             done += taken
 
-    def run_frames(self, first: int, every: int, left: int, results: Sequence[array]) -> int:
-        """As `run`, from a frame up to several later ones, which are kept in `results`; how many of the `left` frames
-        that were: 0, and nothing is done, where it would be more than those, or takes Python."""
-        side, count = first % 2, LONGEST // every
-        if self.every or count < 2 or count > left:
-            return 0
-        if (side, every) not in self._framed:
-            steps = [self._graphs.get(((side + k) % 2, False)) for k in range(count * every)]
-            known = [graph for graph in steps if graph is not None]
-            if len(known) < len(steps):
-                return 0
+    def rhythms(self, count: int, frames: int, checkpoints: int) -> list[Rhythm]:
+        """In which tables of so many steps may keep frames and checkpoints; the first that there is one of is best."""
+        found = dict.fromkeys((Rhythm(frames, checkpoints), Rhythm(frames, 0), Rhythm(0, checkpoints)))
+        return [rhythm for rhythm in found if not self.every and rhythm.steps(count, 1)]
+
+    def table(self, first: int, left: int, rhythm: Rhythm) -> StepTable | None:
+        """The table for steps from `first` on, where there is one: the rhythm begins anew there, the steps have been
+        captured, and several states would be kept."""
+        side = first % 2
+        captured = self._graphs.get((side, False))
+        rows = None if captured is None else captured.rows
+        if rows is None or any(every and first % every for every in rhythm):
+            return None
+        steps = rhythm.steps(left, len(rows.rows))
+        if not steps:
+            return None
+        if (side, steps, rhythm) not in self._tables:
+            graphs = [self._graphs.get(((side + k) % 2, False)) for k in range(steps)]
+            known = [graph for graph in graphs if graph is not None]
+            if len(known) < steps:
+                return None
             ends = self.states[1 - side], self.states[side]
-            self._framed[side, every] = FrameTable.made(known, every, ends)
-        table = self._framed[side, every]
-        if table is None:
-            return 0
-        table.run(results, first // every)
-        return count
+            self._tables[side, steps, rhythm] = StepTable.made(known, rhythm, ends)
+        return self._tables[side, steps, rhythm]
 
 
 @dataclass(eq=False)

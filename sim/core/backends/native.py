@@ -5,12 +5,14 @@ block, its end (it begins at 0), and how far its range may be split between thre
 number of indices that is worth a thread.  Compiled kernels are such functions; so are those here:
 
     copy   block {to, from}: bytes; the two may overlap if it is not split
+    copy_on  block {to, from, stride}: bytes; then `to` is so much further on.  It is not split
     clear  block {to}: bytes become 0
     give32, give64   block {to, from}: floats of `from` are added to `to`, and become 0
     relocate   block {places, shift, wanted}: the words at places[begin] to places[end - 1], addresses in blocks of rows
               that follow, lie as far on as `shift` points to, and now `wanted`
     strands   block {table, offsets}: rows offsets[s] to offsets[s + 1] of another table, for s from begin / 64 to
               end / 64: strands of rows that have nothing to do with each other, so that threads may share them
+    again  block {table, rows}: another table, so many times
 
 They are LLVM text (`native_text`), because users have no C compiler.
 """

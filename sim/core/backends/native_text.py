@@ -60,6 +60,35 @@ define void @copy(ptr %block, i64 %begin, i64 %end) nounwind {
   ret void
 }
 
+define void @copy_on(ptr %block, i64 %begin, i64 %end) nounwind {
+  %to = load ptr, ptr %block
+  %from.p = getelementptr inbounds i64, ptr %block, i64 1
+  %from = load ptr, ptr %from.p
+  %stride.p = getelementptr inbounds i64, ptr %block, i64 2
+  %stride = load i64, ptr %stride.p
+  call void @llvm.memmove.p0.p0.i64(ptr %to, ptr %from, i64 %end, i1 false)
+  %next = getelementptr inbounds i8, ptr %to, i64 %stride
+  store ptr %next, ptr %block
+  ret void
+}
+
+define void @again(ptr %block, i64 %begin, i64 %end) nounwind {
+entry:
+  %table = load ptr, ptr %block
+  %count.p = getelementptr inbounds i64, ptr %block, i64 1
+  %count = load i64, ptr %count.p
+  %any = icmp slt i64 %begin, %end
+  br i1 %any, label %loop, label %done
+loop:
+  %k = phi i64 [ %begin, %entry ], [ %next, %loop ]
+  call void @walk(ptr %table, i64 %count)
+  %next = add nsw i64 %k, 1
+  %more = icmp slt i64 %next, %end
+  br i1 %more, label %loop, label %done
+done:
+  ret void
+}
+
 define void @clear(ptr %block, i64 %begin, i64 %end) nounwind {
   %to.0 = load ptr, ptr %block
   %to = getelementptr inbounds i8, ptr %to.0, i64 %begin
@@ -366,4 +395,16 @@ TEXT = (
     + _GIVE.replace("NAME", "give32").replace("TYPE", "float")
     + _GIVE.replace("NAME", "give64").replace("TYPE", "double")
 )
-NAMES = ("walk", "walk_together", "work", "strands", "relocate", "copy", "clear", "give32", "give64")
+NAMES = (
+    "walk",
+    "walk_together",
+    "work",
+    "strands",
+    "again",
+    "relocate",
+    "copy",
+    "copy_on",
+    "clear",
+    "give32",
+    "give64",
+)

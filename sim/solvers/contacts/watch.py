@@ -260,26 +260,28 @@ class ContactWatch:
         """Counts what was seen; the codes of all contacts."""
         codes, switching = [], []
         for looked in self._looked:
-            does = looked.does.numpy().copy()
-            does[self._live(looked) :] = OPEN
+            does, bits, live = _on_host(looked.does).copy(), _on_host(looked.switching).copy(), self._live(looked)
+            does[live:], bits[live:] = OPEN, 0
             if looked.batch.set.lane:
                 looked.movers = _movers(self.solver, looked.batch.set)
-            codes.append(np.where(does == OPEN, 0, does + looked.kind.numpy()))
-            switching.append(np.where(np.arange(len(does)) < self._live(looked), looked.switching.numpy(), 0))
+            codes.append(np.where(does == OPEN, 0, does + _on_host(looked.kind)))
+            switching.append(bits)
         self._mark_together(codes, switching)
         for looked, code, bits in zip(self._looked, codes, switching, strict=True):
             self._measure(looked, time)
             counted = (code > 0) | (bits & CLOSING > 0)
             bits = np.where(counted, bits, 0)
             self.count.pushing += int(np.count_nonzero(counted))
-            self.count.switching += int(np.count_nonzero(bits))
-            for name, bit in SWITCHES.items():
-                self.count.kinds[name] += int(np.count_nonzero(bits & bit))
+            switched = bits[bits != 0]
+            self.count.switching += len(switched)
+            for name, bit in SWITCHES.items() if len(switched) else ():
+                self.count.kinds[name] += int(np.count_nonzero(switched & bit))
             for label, rows in looked.batch.set.index_of.items():
                 own = code[rows[rows >= 0]]
-                seen = [own > 0, own & SLIPS > 0, own >= GROWS]
+                most, any_bits = int(own.max(initial=0)), int(np.bitwise_or.reduce(own))
                 before = self.count.used.get(label, [0, 0, 0])
-                self.count.used[label] = [n + bool(s.any()) for n, s in zip(before, seen, strict=True)]
+                seen = most > 0, any_bits & SLIPS > 0, most >= GROWS
+                self.count.used[label] = [n + s for n, s in zip(before, seen, strict=True)]
         if self._surfaces is not None and self._contacts is not None and self._contacts.pairs is not None:
             self._surfaces.add_up(self._contacts.pairs, self.count, time)
         return np.concatenate(codes) if codes else np.zeros(0, np.int32)
@@ -326,7 +328,7 @@ class ContactWatch:
 
     def _measure(self, looked: _Looked, time: float) -> None:
         """The worst penetration, of contacts; of others the gap stays zero."""
-        made, gap = looked.batch.set, looked.gap.numpy()[: self._live(looked)]
+        made, gap = looked.batch.set, _on_host(looked.gap)[: self._live(looked)]
         k = int(np.argmin(gap)) if len(gap) else 0
         if len(gap) and -gap[k] > max(self.count.worst.depth, self._rounding):
             label = next((label for label, rows in made.index_of.items() if k in rows), made.name)
@@ -371,9 +373,14 @@ def _movers(solver: Solver, made: ConstraintSet) -> np.ndarray:
     return movers
 
 
+def _on_host(a: array) -> np.ndarray:
+    """The elements of an array of the watch's own, which nobody else is shown and nobody writes to."""
+    return a.device.numpy(a)
+
+
 def _impacts(looked: _Looked, code: np.ndarray) -> Iterator[tuple[int, float, int]]:
     """Contact, time over the step, free mover, of what hits in a step."""
-    at = looked.impact.numpy()
+    at = _on_host(looked.impact)
     for k in np.flatnonzero((code > 0) & (at >= 0.0)):
         for mover in set(looked.movers[k].tolist()) - {-1}:
             yield int(k), float(at[k]), mover

@@ -7,7 +7,10 @@ sizes, the integer arguments, and the content of the index arrays, known by thei
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache, partial
+from typing import NamedTuple
 from weakref import ref
 
 import numpy as np
@@ -17,12 +20,10 @@ from sim.core.lang.errors import GradientError
 from sim.core.lang.instrument.race_freedom import potential_races, refuse_shared_gradients
 from sim.core.lang.instrument.races import RaceCheck, address_check, exact_check
 from sim.core.lang.instrument.shadow_memory import ADD, KINDS, READ, REPORT
-from sim.core.lang.ir.core import Func
 from sim.core.lang.ir.store_forwarding import alias_groups
-from sim.core.lang.types import ArrayType
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.compiled.compiled import Compiled
-from sim.core.runtime.compiled.known import known, part_of
+from sim.core.runtime.compiled.known import known, part_of, recall, remember
 from sim.core.runtime.launch.adjoints import Differentiated
 from sim.core.runtime.launch.aliases import Aliases
 from sim.core.runtime.launch.calls import Call, thread_count
@@ -37,11 +38,24 @@ REMEMBERED = 1024
 """Verdicts that are remembered for a kernel, the latest ones: a launch per colour has a verdict of its own."""
 
 
+class CheckFacts(NamedTuple):
+    """What a launch asks of a `RaceCheck` beside its code."""
+
+    watched: tuple[int, ...]
+    unit: int
+    used: frozenset[int]
+    exact: bool
+
+
 @dataclass(eq=False)
 class _CompiledCheck:
-    """A check, compiled, and the launches that have passed it."""
+    """A check, compiled, and the launches that have passed it.
 
-    check: RaceCheck
+    make: gives the check itself, which other processes may have made: then it is asked for by a report alone.
+    """
+
+    make: Callable[[], RaceCheck]
+    facts: CheckFacts
     compiled: Compiled
     passed: dict[tuple[object, ...], None] = field(default_factory=dict)
 
@@ -51,9 +65,9 @@ class _CompiledCheck:
         for k, a in enumerate(call.args):
             if isinstance(a, array):
                 key.append((a.shape, a.strides, a.offset))
-                if k in self.check.used:
+                if k in self.facts.used:
                     key.append(_content(a.buffer))
-            elif k in self.check.used:
+            elif k in self.facts.used:
                 key.append(a)
         if call.spec.peeks:
             key += [_content(a.buffer) for a in structure_memory(call)]
@@ -64,7 +78,7 @@ class _CompiledCheck:
         key = self.verdict_key(call)
         if key in self.passed:
             return None
-        report = _run(call, self.check, self.compiled)
+        report = _run(call, self.facts, self.compiled)
         if report[0]:
             return report
         self.passed[key] = None
@@ -90,9 +104,10 @@ class _Checks:
     """
 
     addresses: _CompiledCheck | None
-    kernel: Func
+    spec: Specialisation
     watched: frozenset[int]
     active: frozenset[int]
+    key: str
     exact: _CompiledCheck | None = None
 
     def refuse(self, call: Call) -> None:
@@ -103,14 +118,47 @@ class _Checks:
         if self.addresses is not None and self.addresses.passes(call) is None:
             return
         if self.exact is None:
-            self.exact = _compiled(exact_check(self.kernel, self.watched, self.active))
+            make = partial(_exact_check, self.spec, self.watched, self.active)
+            self.exact = _compiled(part_of(self.key, "exact check", sorted(self.active)), make)
+            assert self.exact is not None
         report = self.exact.passes(call)
         if report is not None:
-            raise _found(call, self.exact.check, report)
+            raise _found(call, self.exact.make(), report)
 
 
-def _compiled(check: RaceCheck) -> _CompiledCheck:
-    return _CompiledCheck(check, Compiled(check.func))
+def _exact_check(spec: Specialisation, watched: frozenset[int], active: frozenset[int]) -> RaceCheck | None:
+    return exact_check(spec.func, watched, active)
+
+
+def _address_check(spec: Specialisation, watched: frozenset[int], active: frozenset[int]) -> RaceCheck | None:
+    return address_check(spec.func, watched, active)
+
+
+def _compiled(key: str, make: Callable[[], RaceCheck | None]) -> _CompiledCheck | None:
+    """The check that is known under a key, else the one that `make` gives; None where there is none."""
+
+    @cache
+    def made() -> RaceCheck:
+        check = make()
+        assert check is not None, "there was such a check in another process"
+        return check
+
+    found = recall(key)
+    if found is None:
+        check = make()
+        if check is None:
+            remember(key, ())
+            return None
+        facts = CheckFacts(check.watched, check.unit, check.used, check.exact)
+        compiled = Compiled(check.func, None, part_of(key, "its code"))
+        if key:
+            remember(key, (facts, compiled.facts()))
+        return _CompiledCheck(lambda: check, facts, compiled)
+    if not found:
+        return None
+    facts, of_code = found
+    compiled = Compiled.of_known(of_code, lambda: (made().func, None), part_of(key, "its code"))
+    return _CompiledCheck(made, facts, compiled)
 
 
 def refuse_races(call: Call, active: frozenset[int], aliases: Aliases, made: Differentiated) -> None:
@@ -132,8 +180,9 @@ def _check_of(
     watched = known(part_of(made.key, "races"), lambda: _watched(spec, aliases, made.tbr))
     if not watched:
         return _NoCheck()
-    addresses = address_check(spec.func, watched, active)
-    return _Checks(None if addresses is None else _compiled(addresses), spec.func, watched, active)
+    make = partial(_address_check, spec, watched, active)
+    addresses = _compiled(part_of(made.key, "address check", sorted(active)), make)
+    return _Checks(addresses, spec, watched, active, made.key)
 
 
 def _watched(spec: Specialisation, aliases: Aliases, tbr: ToBeRecorded) -> frozenset[int]:
@@ -149,7 +198,7 @@ def _content(buffer: Buffer) -> tuple[object, ...]:
     return ref(buffer), buffer.version, buffer.epoch
 
 
-def _run(call: Call, check: RaceCheck, compiled: Compiled) -> np.ndarray:
+def _run(call: Call, check: CheckFacts, compiled: Compiled) -> np.ndarray:
     """Run the check on copies of what the kernel writes: the report, all ones where an index was outside."""
     call = on_cpu(call)
     places, cells = _shadow_layout(call, check, compiled)
@@ -166,7 +215,7 @@ def _run(call: Call, check: RaceCheck, compiled: Compiled) -> np.ndarray:
     return report
 
 
-def _shadow_layout(call: Call, check: RaceCheck, compiled: Compiled) -> tuple[list[int], int]:
+def _shadow_layout(call: Call, check: CheckFacts, compiled: Compiled) -> tuple[list[int], int]:
     """Where the watched arrays lie in shadow memory (the cell of the first element, and strides in cells), and how many
     cells there are.  Arrays that overlap share the cells of the bytes that they share."""
     begin: dict[Buffer, tuple[int, int]] = {}
@@ -178,10 +227,10 @@ def _shadow_layout(call: Call, check: RaceCheck, compiled: Compiled) -> tuple[li
         begin[buffer], cells = (cells, low), cells + (high - low) // check.unit + 1
     places: list[int] = []
     for k in check.watched:
-        a, kind = call.args[k], compiled.func.params[k].type
-        assert isinstance(kind, ArrayType)
+        a, ndim = call.args[k], compiled.forms[k]
+        assert isinstance(ndim, int), "only arrays are watched"
         if a is None:
-            places += [0] * (1 + kind.ndim)
+            places += [0] * (1 + ndim)
             continue
         first, low = begin[a.buffer]
         places += [first + (a.offset - low) // check.unit, *(stride // check.unit for stride in a.strides)]

@@ -176,11 +176,17 @@ class Graph:
         if outer is not None:
             outer.call(self.replay)
 
-    def rerun(self) -> None:
+    def rerun(self, times: int = 1) -> None:
         """`replay` for whoever made this for himself: no tape, graph or forward mode is open, arrays have the gradients
-        that they had (`outdated`), and tapes that recorded meanwhile have nothing to do with what it overwrites."""
+        that they had (`outdated`), and tapes that recorded meanwhile have nothing to do with what it overwrites.
+
+        times: in a row; more than once only of one table of native functions (`rows`)."""
         self._before_writes()
-        self._run()
+        if times == 1:
+            self._run()
+        else:
+            assert self.rows is not None, "only a table of native functions runs more than once"
+            self.rows.run(times)
 
     def _check(self) -> None:
         """Raises GradientError where a replay would not do what was captured."""

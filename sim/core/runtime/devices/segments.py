@@ -54,7 +54,8 @@ class NativeSegment:
         self.labels += other.labels
         self.strands += other.strands
 
-    def run(self) -> None:
+    def run(self, times: int = 1) -> None:
+        """All rows in order, so many times over."""
         # Graphs are joined and captured further after they have run: rows are packed anew when there are more of them.
         if self._memory is None or len(self._memory) != len(self.rows):
             self._memory = np.array(self.rows, np.int64).reshape(-1, ROW)
@@ -62,7 +63,15 @@ class NativeSegment:
             self._splits = any(grain and end >= 2 * grain for _, _, end, grain in self.rows)
             self._has_strands = any(s is not None for s in self.strands)
             self._shared = None
-        if open_profiles:
+        if times > 1:
+            if not open_profiles and (get_num_threads() == 1 or not (self._splits or self._has_strands)):
+                block = np.array((self._address, len(self._memory)), np.int64)
+                row = np.array((native().address["again"], block.ctypes.data, times, 0), np.int64)
+                run_table(row.ctypes.data, 1, False)
+            else:
+                for _ in range(times):
+                    self.run()
+        elif open_profiles:
             for k, (name, nbytes) in enumerate(self.labels):
                 timed(name, nbytes, partial(run_table, self._address + 8 * ROW * k, 1, False))
         elif self._has_strands and get_num_threads() > 1:
