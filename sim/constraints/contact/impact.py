@@ -273,7 +273,10 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
                     s += gap_1 / (gap_0 - gap_1)
             if resting == 0.0:
                 resting = carried_speed(v_0, velocities(p_k, b_k, moving.v_last, moving.body_qd_last))
-            hit_share = share_of_impact(approach, resting)
+            pulled = resting
+            if static(held):  # what lies on something, pressed by what it hangs on
+                pulled += rests * RESTING * max(-a, real(0.0)) * dt
+            hit_share = share_of_impact(approach, pulled)
             rests *= 1.0 - hit_share
             if gap_1 < 0.0 or soon:
                 hits, time = hit_share * hits_of(rate, (gap_1 - C_0[0]) / dt), s * dt
