@@ -26,8 +26,9 @@ RESOLVED = 1e-2
 POWER = 4.0
 """Growth by more than t^POWER is not that of a regular system: steady forces give t^2, their sums over frames t^3."""
 PER_STEP = 4.0
-"""A gradient by velocities becomes one by positions in a step: so many times of it over the step, at most, where what is
-rigid turns velocities round.  (Where n points are held by one it may be sqrt(n) times that: the limit has room for it.)"""
+"""A gradient by velocities becomes one by positions in a step: so many times of it over the step, at most, where what
+is rigid turns velocities round.  Where n points are held by one it may be sqrt(n) times that, for which there is room
+below the limit."""
 FEW = 1 << 15
 """Numbers of which a copy in double precision costs no fresh memory."""
 LITTLE, MUCH = 1e-20, 1e30

@@ -185,8 +185,8 @@ def test_what_slides_is_not_chaotic():
 
 @pytest.mark.parametrize("others, told", [(0.0, True), (1.0, False)])
 def test_growth_from_one_look_to_the_next_is_told(others, told):
-    """Of a loss of velocities, whose gradient by positions is 0 as it begins: few looks, each as far apart as steps grow
-    by 1e8, took the largest of them for what was put in.  What multipliers put in has no such bound."""
+    """The gradient of a loss of velocities is 0 by positions as it begins: few looks took the largest of them for what
+    was put in, though it grew by 1e8 from one to the next.  What multipliers put in has no such bound."""
     meter = GrowthMeter(1e-3, [200], np.zeros(1), (0.0, 1.0, others))
     meter.looks = [(200, 0.0), (150, 1e8), (100, 1e16), (50, 1e22), (0, 1e22)]
     found = sim.AdjointGrowth(1e-16)

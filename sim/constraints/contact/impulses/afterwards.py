@@ -42,6 +42,13 @@ from sim.core.runtime.launch.kernel import Kernel, kernel
 
 
 @func
+def joined(one, other):
+    """`since` of two of which one impact is that of both."""
+    first = [max(one[i], other[i]) for i in static(range(3))]
+    return type(one)(first[0], first[1], first[2], one[3] + other[3], one[4] + other[4])
+
+
+@func
 def placed_part(since):
     """How far what was hit goes to where velocities lead it, 0 ... 1, by the part of what presses it that is an impact:
     squared, so that it is next to nothing where that is little."""
@@ -64,12 +71,6 @@ def make_since(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel:
         return contacts.multiplier[k] > 0.0
 
     @func
-    def later(before, left, share, since, rests, all):
-        return vec5(
-            max(before[0], left), max(before[1], share), max(before[2], since), before[3] + rests, before[4] + all
-        )
-
-    @func
     def one(k, contacts, moving, dt):
         if pushes(contacts, k):
             held, reached = False, False
@@ -87,15 +88,15 @@ def make_since(c: Constraint, slots: Slots, real: Scalar, form: Form) -> Kernel:
                 since = contacts.impacts.hits[k] * left
                 _, _, _, own, _, _ = kept(k, contacts.rows)
                 pressed = own * contacts.multiplier[k] * contacts.multiplier[k]
-                rests = (1.0 - share) * pressed
+                found = vec5(left, share, since, (1.0 - share) * pressed, pressed)
                 for j in static(particles):
                     p = contacts.points[k, j]
                     if moving.w[p] > 0.0:
-                        moving.since[p] = later(moving.since[p], left, share, since, rests, pressed)
+                        moving.since[p] = joined(moving.since[p], found)
                 for j in static(owners):
                     b = contacts.points[k, j]
                     if moving.bodies.inv_mass[b] > 0.0:
-                        moving.body_since[b] = later(moving.body_since[b], left, share, since, rests, pressed)
+                        moving.body_since[b] = joined(moving.body_since[b], found)
 
     return form.kernel("since", one, pushes, c, slots, real)
 
@@ -120,10 +121,7 @@ def afterwards_kernels(real: Scalar) -> AfterwardsKernels:
     @func
     def most(first, last, of, since, found):
         for i in range(first, last):
-            one = since[of[i]]
-            found = vec5(
-                max(found[0], one[0]), max(found[1], one[1]), max(found[2], one[2]), found[3] + one[3], found[4] + one[4]
-            )
+            found = joined(found, since[of[i]])
         return found
 
     @kernel

@@ -60,7 +60,10 @@ def speed(mu: float) -> float:
     return float(solve_ivp(rates, (0, TIME), [0.0, 0.0], rtol=1e-8, atol=1e-10).y[1, -1])
 
 
-@pytest.mark.parametrize("settings, off", [({"iterations": 20}, 0.12), ({"iterations": 4, "direct": ["springs"]}, 0.08)])
+SETTINGS = ({"iterations": 20}, 0.12), ({"iterations": 4, "direct": ["springs"]}, 0.08)
+
+
+@pytest.mark.parametrize("settings, off", SETTINGS)
 @pytest.mark.parametrize("mu", [0.295, 0.305])
 def test_friction_of_a_rope_on_a_drum(mu: float, settings: dict, off: float) -> None:
     """What pulled it onto the drum counted as an impact in every step, and things were moved to where they would come
