@@ -226,7 +226,10 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
                 found *= comes / least
             least_in = near if cornered else real(0.0)  # what has no corners rolls over nothing that it comes into
             if end < -least_in:
-                found *= max(1.0 + (end + least_in) / near, real(0.0))
+                if end + least_in > -near:
+                    found *= 1.0 + (end + least_in) / near
+                else:  # near may be 0, without gravity
+                    found = real(0.0)
         return found
 
     @func
