@@ -14,6 +14,8 @@ Contacts: Do They Have Correct Gradients w.r.t. Position, Velocity and Control?"
 What approaches at less than twice the speed that gravity gives in a step rests and has no rebound, as in M. Mueller et
 al., "Detailed Rigid Body Simulation with Extended Position Based Dynamics", SCA 2020, section 3.6; here the rebound
 grows from there to its full size at twice that speed, instead of at once.
+What lies on something and is pulled onto it by rigid links that hold it, as a taut rope on a drum, rests as what falls
+with that pull beside gravity.
 
 What has a compliance is a spring: its forces turn around what comes, in as many steps as that takes, and it has no
 impacts, nor a restitution.
