@@ -25,6 +25,10 @@ RESOLVED = 1e-2
 """Rounding times growth that is still of no matter: in float32 it is this that ends a horizon, from 8e4 on."""
 POWER = 4.0
 """Growth by more than t^POWER is not that of a regular system: steady forces give t^2, their sums over frames t^3."""
+PER_STEP = 4.0
+"""A gradient by velocities becomes one by positions in a step: so many times of it over the step, at most, where what
+is rigid turns velocities round.  Where n points are held by one it may be sqrt(n) times that, for which there is room
+below the limit."""
 FEW = 1 << 15
 """Numbers of which a copy in double precision costs no fresh memory."""
 LITTLE, MUCH = 1e-20, 1e30
@@ -139,9 +143,10 @@ class AdjointGrowth:
             return ""
         return (
             f"the gradient of this rollout grew {self.growth:.1e}-fold on its way back over {self.span:.3g} s: the"
-            f" motion is chaotic (rate {self.rate:.2g}/s), and the gradient foretells the loss for changes below"
-            f" {1.0 / self.growth:.0e} of the motion alone; up to {self.horizon:.2g} s it is of use: end the rollout"
-            " there, compare with shorter pieces of the data, or search without gradients"
+            f" motion is chaotic (rate {self.rate:.2g}/s), or its steps are, and the gradient foretells the loss for"
+            f" changes below {1.0 / self.growth:.0e} of the motion alone; up to {self.horizon:.2g} s it is of use: end"
+            " the rollout there, compare with shorter pieces of the data, or search without gradients; where more"
+            " iterations, shorter steps or a little compliance change the rate, it is that of the steps"
         )
 
     def _envelope(self) -> np.ndarray:
@@ -153,7 +158,8 @@ class AdjointGrowth:
 @dataclass(eq=False)
 class GrowthMeter:
     """Looks at the gradient on its way back.  dt [s]; frame_after: the steps after which there are frames; put_in,
-    of_end: norms of the gradients of these, and of the final positions and velocities.
+    of_end: norms of the gradients of these, and of the final positions, velocities and all else that there is at the
+    end.
 
     looks: (steps done, norm), from the last step to the first.
     """
@@ -161,7 +167,7 @@ class GrowthMeter:
     dt: float
     frame_after: Sequence[int]
     put_in: np.ndarray
-    of_end: tuple[float, float]
+    of_end: tuple[float, float, float]
     looks: list[tuple[int, float]] = field(default_factory=list)
 
     def look(self, step: int, gradients: Sequence[array]) -> None:
@@ -173,10 +179,13 @@ class GrowthMeter:
         steps, norms = (np.array(part) for part in zip(*reversed(self.looks), strict=True))
         later = np.append(np.maximum.accumulate(self.put_in[::-1])[::-1], 0.0)
         largest = later[np.searchsorted(self.frame_after, steps)]
-        by_positions, by_velocities = self.of_end
+        by_positions, by_velocities, by_others = self.of_end
         if by_velocities or not max(by_positions, self.put_in.max(initial=0.0)):
             # put in by velocities or multipliers: it shows in the positions some steps before the end
-            by_positions = max(by_positions, norms[-max(4, len(norms) // 16) :].max())
+            shown = norms[-max(4, len(norms) // 16) :].max()
+            if not by_others:  # what is more than that has grown already, from the first look to the next
+                shown = min(shown, PER_STEP * by_velocities / self.dt)
+            by_positions = max(by_positions, shown)
             # what slides does so alike wherever it is: a velocity is at least that of its way in all of the time
             by_positions = max(by_positions, by_velocities / (max(steps[-1], 1) * self.dt))
         found.times, found.norms = steps * self.dt, norms

@@ -62,7 +62,8 @@ class ReverseSweep:
         run, w, start = self.of, self.w, self.of.plan.start
         of_result = self.at_end = [_gradient(a) for a in run.result.final.differentiable]
         self.of_frames = [_gradient(a) for a in run.result.frames]
-        self.meter = _meter(run.plan, self.of_frames, self.at_end)
+        shown = [a.grad for a in run.shown if a.grad is not None]
+        self.meter = _meter(run.plan, self.of_frames, self.at_end, shown)
         w.clearing.rerun()
         w.take_forces(start)
         first = sorted(self.kept)
@@ -139,8 +140,9 @@ class ReverseSweep:
                 values.device.clear(values)
 
 
-def _meter(plan: Plan, of_frames: list[array], at_end: list[array]) -> GrowthMeter:
-    """What looks at the gradient on its way back: it knows all that is put in on this way."""
+def _meter(plan: Plan, of_frames: list[array], at_end: list[array], shown: list[array]) -> GrowthMeter:
+    """What looks at the gradient on its way back: it knows all that is put in on this way.  shown: the gradients of
+    what is shown of the last step."""
 
     def of(arrays: list[array]) -> list[np.ndarray]:
         return [a.device.numpy(a) for a in arrays]
@@ -151,8 +153,9 @@ def _meter(plan: Plan, of_frames: list[array], at_end: list[array]) -> GrowthMet
         put_in = np.array([magnitude(of(of_frames))])
     else:
         put_in = np.sqrt(sum(squares(a.reshape(len(a), -1)) for a in of(of_frames)))
-    of_end = magnitude(of(at_end[:kinds])), magnitude(of(at_end[kinds : 2 * kinds]))
-    return GrowthMeter(plan.dt, frame_after, put_in, of_end)
+    parts = at_end[:kinds], at_end[kinds : 2 * kinds], [*at_end[2 * kinds :], *shown]
+    by_positions, by_velocities, by_others = (magnitude(of(part)) for part in parts)
+    return GrowthMeter(plan.dt, frame_after, put_in, (by_positions, by_velocities, by_others))
 
 
 def _gradient(a: array) -> array:

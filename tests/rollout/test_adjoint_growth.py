@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sim
-from sim.rollout.growth import FEW, magnitude, squares
+from sim.rollout.growth import FEW, GrowthMeter, magnitude, squares
 
 G, H = 9.81, 1 / 500
 
@@ -181,3 +181,42 @@ def test_what_slides_is_not_chaotic():
     rates = trajectory.final.body_qd
     tape.backward(grads={rates: sim.array(np.eye(1, 6), dtype=rates.dtype)})
     assert trajectory.adjoint_growth.growth < 10
+
+
+@pytest.mark.parametrize("others, told", [(0.0, True), (1.0, False)])
+def test_growth_from_one_look_to_the_next_is_told(others, told):
+    """The gradient of a loss of velocities is 0 by positions as it begins: few looks took the largest of them for what
+    was put in, though it grew by 1e8 from one to the next.  What multipliers put in has no such bound."""
+    meter = GrowthMeter(1e-3, [200], np.zeros(1), (0.0, 1.0, others))
+    meter.looks = [(200, 0.0), (150, 1e8), (100, 1e16), (50, 1e22), (0, 1e22)]
+    found = sim.AdjointGrowth(1e-16)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        meter.tell(found)
+    assert [w.category for w in heard] == [sim.ChaoticGradientWarning] * told and found.useful is not told
+    assert found.horizon < 0.16 if told else found.growth == 1.0
+
+
+def billiard() -> sim.Model:
+    """A point between four balls, which reflect it: two ways part by some 1.6 from each to the next, eight steps away
+    (Y. G. Sinai, 1970)."""
+    builder, mirror = sim.ModelBuilder(gravity=(0, 0, 0)), sim.ModelBuilder.ShapeConfig(restitution=1.0, mu=0.0)
+    builder.add_particle((0.01, 0.02, 0), (6.1, 5.2, 0))
+    for middle in ((1.2, 0, 0), (-1.2, 0, 0), (0, 1.2, 0), (0, -1.2, 0)):
+        builder.add_shape_sphere(-1, middle, 1.0, cfg=mirror)
+    return builder.finalize(dtype=sim.float64, requires_grad=True)
+
+
+@pytest.mark.parametrize("strategy", [None, sim.Checkpointed(every=50)])
+def test_fast_chaos_of_a_velocity_is_told(strategy):
+    """Also where looks are few: the largest of the last four, which may be all, was taken for what was put in."""
+    for steps, told in ((40, False), (200, True)):
+        model = billiard()
+        with sim.Tape() as tape:
+            made = sim.rollout(sim.SolverXPBD(model), model.state(), steps, 1 / 200, strategy=strategy)
+        rates = made.final.particle_qd
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            tape.backward(grads={rates: sim.array(np.eye(1, 3), dtype=rates.dtype)})
+        print(made.adjoint_growth, made.adjoint_growth.norms)
+        assert [w.category for w in heard] == [sim.ChaoticGradientWarning] * told

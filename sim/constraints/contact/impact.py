@@ -14,6 +14,8 @@ Contacts: Do They Have Correct Gradients w.r.t. Position, Velocity and Control?"
 What approaches at less than twice the speed that gravity gives in a step rests and has no rebound, as in M. Mueller et
 al., "Detailed Rigid Body Simulation with Extended Position Based Dynamics", SCA 2020, section 3.6; here the rebound
 grows from there to its full size at twice that speed, instead of at once.
+What lies on something and is pulled onto it by rigid links that hold it, as a taut rope on a drum, rests as what falls
+with that pull beside gravity.
 
 What has a compliance is a spring: its forces turn around what comes, in as many steps as that takes, and it has no
 impacts, nor a restitution.
@@ -226,7 +228,10 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
                 found *= comes / least
             least_in = near if cornered else real(0.0)  # what has no corners rolls over nothing that it comes into
             if end < -least_in:
-                found *= max(1.0 + (end + least_in) / near, real(0.0))
+                if end + least_in > -near:
+                    found *= 1.0 + (end + least_in) / near
+                else:  # near may be 0, without gravity
+                    found = real(0.0)
         return found
 
     @func
@@ -273,7 +278,10 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
                     s += gap_1 / (gap_0 - gap_1)
             if resting == 0.0:
                 resting = carried_speed(v_0, velocities(p_k, b_k, moving.v_last, moving.body_qd_last))
-            hit_share = share_of_impact(approach, resting)
+            pulled = resting
+            if static(held):  # what lies on something, pressed by what it hangs on
+                pulled += rests * RESTING * max(-a, real(0.0)) * dt
+            hit_share = share_of_impact(approach, pulled)
             rests *= 1.0 - hit_share
             if gap_1 < 0.0 or soon:
                 hits, time = hit_share * hits_of(rate, (gap_1 - C_0[0]) / dt), s * dt

@@ -178,7 +178,7 @@ class HeldVelocities:
         self._pushed, self.hit, self.reached = (zeros(count, int32, device) for _ in range(3))
         self._all = full(count, 1, int32, device)
         self.turns = FurthestTurns(model, self.of_movers[1], bool(self.batches))
-        self.since = zeros(count, vec3, device, grad)
+        self.since = zeros(count, vector(5, model.dtype), device, grad)
         self._held = [
             _Held(
                 batch,

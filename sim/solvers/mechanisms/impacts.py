@@ -39,7 +39,7 @@ class ImpactsOnJoints:
         model, moving = self.friction.model, self.friction.moving
         real, device, grad = model.dtype, model.device, model.requires_grad
         n, bodies, count = model.particle_count, model.body_count, self.held.hit.size
-        self._since, self._body_since = (zeros(size, vector(3, real), device, grad) for size in (n, bodies))
+        self._since, self._body_since = (zeros(size, vector(5, real), device, grad) for size in (n, bodies))
         self._trend, self._body_trend = (zeros(size, vector(5, real), device, grad) for size in (n, bodies))
         self._stretch = zeros(count, real, device, grad)
         self._v, self._qd = zeros(n, vector(3, real), device, grad), zeros(bodies, vector(6, real), device, grad)

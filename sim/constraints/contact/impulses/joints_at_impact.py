@@ -147,7 +147,7 @@ class ImpactKernels:
 @memoize
 def make_impact_kernels(c: Constraint, slots: Slots, real: Scalar, begins: bool) -> ImpactKernels:
     """begins: impulses on positions act along rows at the start of a step, or else along those at its end."""
-    vec3, spatial, quat = vector(3, real), vector(6, real), quaternion(real)
+    vec3, vec5, spatial, quat = vector(3, real), vector(5, real), vector(6, real), quaternion(real)
     Data, SlotData, Bodies, value, Rows = (
         parameter_struct(c, real),
         slot_struct(c, slots, real),
@@ -176,7 +176,7 @@ def make_impact_kernels(c: Constraint, slots: Slots, real: Scalar, begins: bool)
         bodies: Bodies,
         gravity: array[vec3],
         dt: real,
-        since: array[vec3],
+        since: array[vec5],
         again: bool,
         particle: array[particle_type],
         dx: array[vec3],
@@ -236,7 +236,7 @@ def make_impact_kernels(c: Constraint, slots: Slots, real: Scalar, begins: bool)
         x_ref: array[vec3],
         bodies: Bodies,
         dt: real,
-        since: array[vec3],
+        since: array[vec5],
         multiplier: array[value],
         foreseen: array[value],
         particle: array[particle_type],

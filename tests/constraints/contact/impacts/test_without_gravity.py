@@ -46,3 +46,35 @@ def test_what_is_pressed_against_a_free_sheet_has_neighbours(mu: float | None, r
         assert np.abs(moved(k * 1e-9) - here).max() < 1e-7
     more, less = (float(np.sum(weight * moved(s * 1e-8))) for s in (1, -1))
     assert found == pytest.approx((more - less) / 2e-8, rel=1e-4)
+
+
+@pytest.mark.parametrize("steps", [2, 60])
+def test_a_rope_without_gravity_has_a_gradient(steps: int) -> None:
+    """Round a post, pulled at one end: in the second step a point that comes nearer rests on nothing, of which it may
+    pass 0 m, and by that its derivative was divided."""
+    radius, link, points = 0.1, 0.03, 17
+    builder, half = sim.ModelBuilder(gravity=(0, 0, 0)), points // 2
+    for k in range(points):
+        s = (k - half) * link
+        beyond = max(abs(s) - np.pi / 2 * radius, 0.0)
+        angle = (s - np.sign(s) * beyond) / radius
+        place, last = (radius * np.sin(angle), radius * np.cos(angle) - beyond, 0), k == points - 1
+        builder.add_particle(place, (0, -1.0 if last else 0.0, 0), mass=0.3 if last else 0.002)
+        if k:
+            builder.add_spring(k - 1, k, compliance=0.0)
+    anchor = builder.add_particle((-radius, -0.6, 0), mass=0.0)
+    builder.add_spring(0, anchor, compliance=1e-2, rest_length=0.3, label="pull")
+    builder.add_shape_capsule(-1, None, radius, 0.3, cfg=Config(mu=0.15, restitution=0.5), label="post")
+    model = builder.finalize(dtype=sim.float64, requires_grad=True)
+    solver, mu = sim.SolverXPBD(model, iterations=16), model["post.mu"]
+    with sim.Tape() as tape:
+        end = sim.rollout(solver, model.state(), steps, 1 / 480).final
+    seed = np.zeros((points + 1, 3))
+    seed[points - 1, 1] = 1.0
+    tape.backward(grads={end.particle_q: sim.array(seed, dtype=end.particle_q.dtype)})
+
+    def moved(by: float) -> float:
+        mu.assign(np.array([0.15 + by]))
+        return float(sim.rollout(solver, model.state(), steps, 1 / 480).final.particle_q.numpy()[points - 1, 1])
+
+    assert mu.grad.numpy()[0] == pytest.approx((moved(1e-6) - moved(-1e-6)) / 2e-6, rel=1e-5)
