@@ -1,10 +1,5 @@
 """sim: differentiable physics in Python.  The public API; the README and docs/ say where to start."""
 
-import gc as _gc
-
-_searches = _gc.isenabled()
-_gc.disable()  # Python would look for garbage again and again among what is imported, which stays
-
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
@@ -37,9 +32,6 @@ from sim.solvers import SolverSemiImplicit as SolverSemiImplicit
 from sim.solvers import SolverXPBD as SolverXPBD
 from sim.solvers import joint_errors as joint_errors
 from sim.solvers import step_residuals as step_residuals
-
-if _searches:
-    _gc.enable()
 
 _OF_SCENES = {"Scene", "SceneError", "load_scene"}
 _OF_NUMERICS = {"convergence", "numerical_error"}
