@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import trimesh
 
 import sim
 from sim.core.runtime.arrays.creation import from_numpy
@@ -203,6 +204,8 @@ REFUSED = {
     "restitution": (lambda b, k: b.add_shape_box(k, cfg=b.ShapeConfig(restitution=1.5)), "restitution = 1.5"),
     "open mesh": (
         lambda b, k: b.add_shape_mesh(k, vertices=WEDGE[0], indices=WEDGE[1][:3]), "not closed"),
+    "mesh of trimesh": (
+        lambda b, k: b.add_shape_mesh(k, mesh=trimesh.creation.box()), "mesh is Trimesh; .*indices=mesh.faces"),
     "mirrored": (
         lambda b, k: b.add_shape_mesh(k, vertices=WEDGE[0], indices=WEDGE[1], scale=-1), "scale = -1 is not positive"),
     "plane": (lambda b, k: b.add_shape_plane((0, 0, 0, 1)), r"plane is \(0, 0, 0, 1\)"),

@@ -160,6 +160,11 @@ class ShapeBuilder(BodyBuilder):
         if (mesh is None) == (vertices is None) or (mesh is not None and indices is not None):
             raise ModelError("add_shape_mesh needs either mesh, or vertices and indices", "Give one of the two")
         if mesh is not None:
+            if not isinstance(mesh, MeshFile):
+                raise ModelError(
+                    f"mesh is {type(mesh).__name__}; expected what sim.geometry.load_mesh gives",
+                    "Give vertices=(n, 3) and indices=(m, 3): of trimesh, vertices=mesh.vertices, indices=mesh.faces",
+                )
             points, triangles = mesh.positions, mesh.triangles
         else:
             given = checks.vec3s("vertices", vertices)
