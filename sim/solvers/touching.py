@@ -21,7 +21,6 @@ from sim.constraints.contact.impulses.at_once import (
     make_answer,
     make_hit_at_once,
     make_pushed_at_once,
-    make_pushing_answer,
     make_struck,
     make_unstruck,
 )
@@ -306,13 +305,13 @@ class FrictionStep:
             kernel = make_meeting(t.batch.set.constraint, t.batch.set.slots, model.dtype, form, self.crowded)
             launch(kernel, threads, [*self.memory.all_of(t), t.contacts, moving, dt])
         if self._hit_at_once:
-            self._at_once(make_hit_at_once, make_answer, dt)
+            self._at_once(make_hit_at_once, dt)
 
     def push_at_once(self, dt: float) -> None:
         """The first guess for what hits bodies."""
         if self._hit_at_once:
             self._turn_inertias()
-            self._at_once(make_pushed_at_once, make_pushing_answer, dt)
+            self._at_once(make_pushed_at_once, dt)
 
     def _turn_inertias(self) -> None:
         """Inverse inertias in the world, as bodies are now."""
@@ -325,12 +324,12 @@ class FrictionStep:
         """The contacts that a first guess is made for."""
         return [t for t in self.touching.values() if self.crowded and not t.batch.set.slots.particles]
 
-    def _at_once(self, make: Callable[..., Kernel], answer: Callable[..., Kernel], dt: float) -> None:
+    def _at_once(self, make: Callable[..., Kernel], dt: float) -> None:
         model = self.model
         launch(make_unstruck(model.dtype), model.body_count, [self.moving])
         for t in self._hit_at_once:
             self.by_color(t, make_struck, dt)
-        launch(answer(model.dtype), model.body_count, [self.moving])
+        launch(make_answer(model.dtype), model.body_count, [self.moving])
         for t in self._hit_at_once:
             self.by_color(t, make, dt, self.restitution)
 

@@ -69,7 +69,7 @@ def moving_struct(real: Scalar) -> Struct:
     what the step works on of them; v and body_qd, velocities before the step, or after it, v_before and
     body_qd_before those before it, v_last and body_qd_last those before the last step; gains and body_gains, what
     forces add to these (where joints hold what is touched, or impacts are counted); carried, lasting, parting, and
-    those of bodies: see `parted`; struck, thrust, strikes, gram and partner, of bodies: see `at_once`; mechanism and
+    those of bodies: see `parted`; struck, strikes, gram and partner, of bodies: see `at_once`; mechanism and
     body_mechanism, the numbers of what joints make of them, and of these reached, see `afterwards`, and stretch, see
     `extrapolation`; since, body_since, trend and body_trend: see these; added and body_added, what impacts have added
     to their energy [J]: see `energy`; bodies: see `body_struct`, with their dx, turn, impulse and momentum; inertia:
@@ -94,7 +94,6 @@ def moving_struct(real: Scalar) -> Struct:
         "parting": vec3,
         "body_parting": vec3,
         "struck": vector(6, real),
-        "thrust": vector(6, real),
         "strikes": real,
         "gram": matrix((6, 6), real),
         "partner": matrix((6, 6), real),
@@ -153,7 +152,7 @@ def every(contacts, k: int):
 MOVED = (
     *("w", "x_ref", "v", "v_before", "v_last", "particle", "body_qd", "body_qd_before", "body_qd_last"),
     *("dx", "turn", "impulse", "momentum", "inertia", "carried", "body_carried", "lasting", "body_lasting"),
-    *("parting", "body_parting", "struck", "thrust", "strikes", "gram", "partner", "added", "body_added"),
+    *("parting", "body_parting", "struck", "strikes", "gram", "partner", "added", "body_added"),
 )
 """What a `moving_struct` has of each mover, and contacts may read or write."""
 

@@ -34,13 +34,7 @@ def make_room(model: Model, moving: Any, parted: bool) -> list[array]:
             made.append(zeros(count if parted else 0, each, model.device, model.requires_grad))
             setattr(moving, key, made[-1])
     rows = matrix((6, 6), model.dtype)
-    for key, kind in {
-        "struck": spatial,
-        "thrust": spatial,
-        "strikes": model.dtype,
-        "gram": rows,
-        "partner": rows,
-    }.items():
+    for key, kind in {"struck": spatial, "strikes": model.dtype, "gram": rows, "partner": rows}.items():
         made.append(zeros(model.body_count if parted else 0, kind, model.device, model.requires_grad))
         setattr(moving, key, made[-1])
     return made
