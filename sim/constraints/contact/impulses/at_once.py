@@ -14,7 +14,7 @@ is linear in r: derivatives are right also where what is hit in its middle does 
 
 Contacts can only push.  Where two of them a few degrees apart on a rim are to move by what does not fit together, one
 would have to push and the other to pull, ten times what either needs.  Without what pulls that is far too much: a
-cylinder that slapped down from its rim jumped up with two fifths more energy.  So nothing begins with more than twice what
+cylinder that slapped down from its rim jumped up with two fifths more energy.  So none begins with more than twice what
 it would need alone (`TOGETHER`).
 """
 
