@@ -171,7 +171,8 @@ SLAPS = {
 @pytest.mark.parametrize("case", SLAPS)
 def test_one_slaps_down_from_its_rim(case: str) -> None:
     """Nearly upright, it turns over a place of its rim until its end is flat: places of the other side and the lowest
-    one, a few degrees apart, hit at once, and some of them would have had to pull.  They gained 38 and 6 %."""
+    one, a few degrees apart, hit at once, and some of them would have had to pull.  The first gained 38 %; the second
+    6 % where of the others only those that pulled were left out."""
     turn, height, velocity, spin, mu, e = SLAPS[case]
     model = can(
         (0, height, 0, *turn), radius=0.03, half_height=0.05, mu=mu, restitution=e, velocity=velocity, spin=spin
