@@ -11,7 +11,7 @@ where that is left by an exception, nothing of it stays.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import accumulate
 from typing import Protocol
@@ -26,7 +26,7 @@ from sim.core.runtime.memory.host_memory import ALIGNMENT
 from sim.core.runtime.tape.memory_report import Remembered
 from sim.core.runtime.tape.probes import passing, watched
 from sim.model.state import State
-from sim.rollout.steady import Frames, StepRecorder, StepSeries, TakeStep, detects, steady_state
+from sim.rollout.steady import Frames, SteadyState, StepRecorder, StepSeries, TakeStep, detects, steady_state
 from sim.rollout.step_tables import LONGEST, Rhythm, StepTable, checkpointed
 
 
@@ -167,20 +167,24 @@ class StepGraphs:
 
 @dataclass(eq=False)
 class _GraphPerStep:
-    """One graph per step in one direction, in the order of the steps."""
+    """One graph per step in one direction, in the order of the steps.
+
+    joined: by first step, step behind the last, and number of steps where it is not for series of any length.
+    """
 
     of_step: StepSeries
     backward: bool = False
-    _joined: dict[tuple[int, int], Graph] = field(default_factory=dict)
+    joined: dict[tuple[int, int, int], Graph] = field(default_factory=dict)
 
     def replay(self, begin: int, end: int) -> None:
         """Steps `begin` to `end - 1`."""
         pieces = [(first, min(first + LONGEST, end)) for first in range(begin, end, LONGEST)]
-        for piece in reversed(pieces) if self.backward else pieces:
-            if piece not in self._joined:
-                part = [self.of_step[step] for step in range(*piece)]
-                self._joined[piece] = joined(part[::-1] if self.backward else part)
-            self._joined[piece].rerun()
+        for first, stop in reversed(pieces) if self.backward else pieces:
+            piece = first, stop, 0 if self.of_step.shared(stop) else self.of_step.count
+            if piece not in self.joined:
+                part = [self.of_step[step] for step in range(first, stop)]
+                self.joined[piece] = joined(part[::-1] if self.backward else part)
+            self.joined[piece].rerun()
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,6 +192,7 @@ class _RecordedSteps:
     """The steps of a segment as recorded: all of them, or those that stand for all, and the graphs of all forward."""
 
     recorder: StepRecorder
+    steady: SteadyState | None
     forward: _GraphPerStep
     memory: list[Remembered]
     read: list[array]
@@ -201,6 +206,7 @@ class Segment:
     The first way forward is recorded on a tape and captured, one graph for each step; later ones replay the graphs,
     which fill the memory of the same records again.  Likewise the first way back sweeps the tape, later ones replay.
     given: what the steps read that is not of the workspace, once that has been asked for.
+    whole: in whose memory its steps leave what they leave, where that is another segment.
     _content: whose steps the memory holds, the number of the first, and the versions of all that they wrote: another
     rollout that has used the segment since, say, has raised them.  Its owner, with all frames of it, is not kept alive.
     """
@@ -210,6 +216,7 @@ class Segment:
     step: TakeStep
     every: int = 0
     given: list[array] | None = None
+    whole: Segment | None = None
     _recording: _RecordedSteps | None = None
     _back: _GraphPerStep | None = None
     _content: tuple[ref[object], int, list[int]] | None = None
@@ -233,6 +240,19 @@ class Segment:
     def outdated(self) -> bool:
         """Whether an array has got another gradient since the way back was captured."""
         return self._back is not None and any(graph.outdated for graph in self._back.of_step.ends())
+
+    def part(self, count: int) -> Segment | None:
+        """A segment of so many steps in the memory of this one, for which nothing is recorded; None where not all of
+        its steps would be as here.  One at a time holds what its steps left."""
+        recording, back = self._recording, self._back
+        if recording is None or back is None or recording.steady is None or not recording.steady.serves(count):
+            return None
+        steady, forward = recording.steady, recording.forward
+        made = Segment(count, self.states, self.step, self.every, self.given, self)
+        of_step = replace(forward, of_step=steady.forward(count))
+        made._recording = replace(recording, forward=of_step, memory=steady.memory(count))
+        made._back = replace(back, of_step=steady.backward(count))
+        return made
 
     def holds(self, owner: object, first: int) -> bool:
         """Whether the memory holds what `forward` of the same owner and first step left, not written to since."""
@@ -259,12 +279,12 @@ class Segment:
         if steady is None:
             recorder.take(self.count - len(graphs), frames)
         tape.release()  # nobody else writes the states, and replays write the same again
-        forward = _GraphPerStep(StepSeries(self.count, graphs) if steady is None else steady.forward)
-        memory = list(tape.memory()) if steady is None else steady.memory
+        forward = _GraphPerStep(StepSeries(self.count, graphs) if steady is None else steady.forward(self.count))
+        memory = list(tape.memory()) if steady is None else steady.memory(self.count)
         self._replay(forward, len(graphs), frames)
         written = dict.fromkeys(buffer for graph in graphs for buffer in graph.written)
-        made = _RecordedSteps(recorder, forward, memory, joined(graphs).read, list(written))
-        return made, None if steady is None else _GraphPerStep(steady.backward, backward=True)
+        made = _RecordedSteps(recorder, steady, forward, memory, joined(graphs).read, list(written))
+        return made, None if steady is None else _GraphPerStep(steady.backward(self.count), backward=True)
 
     def _replay(self, forward: _GraphPerStep, begin: int, frames: Frames) -> None:
         """Take the steps from `begin` on."""

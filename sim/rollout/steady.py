@@ -30,6 +30,10 @@ TakeStep = Callable[[State, State, bool], None]
 """Takes a step from a state to another, and looks before it for pairs that may touch, where the last one is True."""
 
 
+RECORDED_PERIODS = 3
+"""Behind one that says how much a period keeps: two that are compared, and one that nothing comes after."""
+
+
 def detects(step: int, every: int) -> bool:
     """Does a step, counted from the first of a run of steps, look for pairs first?  every: steps between; 0 for never.
 
@@ -103,6 +107,10 @@ class StepSeries:
         period, k = divmod(step - len(self.first), len(self.kernel))
         return self.kernel[k].moved_by(period)
 
+    def shared(self, stop: int) -> bool:
+        """Whether the steps before step `stop` are taken as by series of other lengths."""
+        return stop <= self.count - len(self.last)
+
     def ends(self) -> list[Graph]:
         """Of the first two steps: all others go between the same states, by the same code."""
         return [self[step] for step in range(min(2, self.count))]
@@ -110,18 +118,47 @@ class StepSeries:
 
 @dataclass(frozen=True, eq=False)
 class SteadyState:
-    """Both ways of all steps of a segment, from some that were recorded, and what all keep."""
+    """Steps that do what the first of them did, which were recorded: as many as there is memory for, or fewer.
 
-    forward: StepSeries
-    backward: StepSeries
-    memory: list[Remembered]
+    first, kernel: of both ways, forward and back; epilogue: the way back through the third period, for the last one.
+    kept: by what was recorded, and by each period more.
+    """
+
+    longest: int
+    first: tuple[list[Graph], list[Graph]]
+    kernel: tuple[list[Relocatable], list[Relocatable]]
+    epilogue: list[Relocatable]
+    kept: tuple[Counter[Remembered], Counter[Remembered]]
+
+    def serves(self, count: int) -> bool:
+        """Whether it has so many steps: the prologue takes what whole periods leave."""
+        missing = self.longest - count
+        return missing >= 0 and missing % len(self.epilogue) == 0 and self._periods(count) >= RECORDED_PERIODS
+
+    def forward(self, count: int) -> StepSeries:
+        """The way forward through so many steps."""
+        return StepSeries(count, self.first[0], self.kernel[0])
+
+    def backward(self, count: int) -> StepSeries:
+        """The way back through so many steps."""
+        last = [graph.moved_by(self._periods(count) - RECORDED_PERIODS) for graph in self.epilogue]
+        return StepSeries(count, self.first[1], self.kernel[1], last)
+
+    def memory(self, count: int) -> list[Remembered]:
+        """What so many steps keep."""
+        recorded, one = self.kept
+        more = self._periods(count) - RECORDED_PERIODS
+        return [*recorded.elements(), *(entry for entry in one.elements() for _ in range(more))]
+
+    def _periods(self, count: int) -> int:
+        return (count - len(self.first[0])) // len(self.epilogue)
 
 
 def steady_state(recorder: StepRecorder, count: int, frames: Frames) -> SteadyState | None:
-    """Record the first of `count` steps; the graphs of all, where these are alike; else None, and it has to go on."""
+    """Record the first of `count` steps; all of them, where these are alike; else None, and it has to go on."""
     period = lcm(2, recorder.every) if recorder.every else 2
     prologue = period + count % period  # the first steps find nothing of earlier ones to keep
-    recorded = prologue + 4 * period
+    recorded = prologue + (1 + RECORDED_PERIODS) * period
     if count < recorded + period or observers.current() is not None:
         return None
     recorder.take(prologue, frames)
@@ -134,12 +171,12 @@ def steady_state(recorder: StepRecorder, count: int, frames: Frames) -> SteadySt
     begin, stride, periods = prologue + period, arena.taken - before, (count - prologue) // period - 1
     block, kept = aligned(periods * stride), list[Counter[Remembered]]()
     strip = Strip(address_of(block), stride, periods)
-    for k in range(3):
+    for k in range(RECORDED_PERIODS):
         arena.fill(block[k * stride : (k + 1) * stride])
         recorder.take(period, frames)
         kept.append(Counter(tape.memory()))
     # 2. Are they alike?
-    steps = [range(begin + k * period, begin + (k + 1) * period) for k in range(3)]
+    steps = [range(begin + k * period, begin + (k + 1) * period) for k in range(RECORDED_PERIODS)]
     forward = [[recorder.graphs[step] for step in of_period] for of_period in steps]
     backward = [[recorder.way_back(step) for step in of_period] for of_period in steps]
     kernel = _kernel(forward, strip)
@@ -147,12 +184,8 @@ def steady_state(recorder: StepRecorder, count: int, frames: Frames) -> SteadySt
     if kernel is None or kernel_back is None or epilogue is None:
         return None
     first = [recorder.way_back(step) for step in range(begin)]
-    one = kept[1] - kept[0]
-    return SteadyState(
-        StepSeries(count, recorder.graphs[:begin], kernel),
-        StepSeries(count, first, kernel_back, epilogue),
-        [*kept[2].elements(), *(entry for entry in one.elements() for _ in range(periods - 3))],
-    )
+    both = (recorder.graphs[:begin], first), (kernel, kernel_back)
+    return SteadyState(count, *both, epilogue, (kept[2], kept[1] - kept[0]))
 
 
 def _kernel(periods: list[list[Graph]], strip: Strip) -> list[Relocatable] | None:
@@ -166,9 +199,9 @@ def _kernel(periods: list[list[Graph]], strip: Strip) -> list[Relocatable] | Non
     return found
 
 
-def _epilogue(period: list[Graph], strip: Strip) -> list[Graph] | None:
-    """The graphs of the third period as those of the last; None if they look at what earlier ones have kept."""
-    found = list[Graph]()
+def _epilogue(period: list[Graph], strip: Strip) -> list[Relocatable] | None:
+    """The graphs of the third period, for any of them; None if they look at what earlier ones have kept."""
+    found = list[Relocatable]()
     for graph in period:
         if graph.rows is None:
             return None
@@ -176,5 +209,5 @@ def _epilogue(period: list[Graph], strip: Strip) -> list[Graph] | None:
         own = strip.of_part(2, words)
         if (strip.holds(words) != own).any():
             return None
-        found.append(Relocatable(graph, own, strip.stride).moved_by(strip.count - 3))
+        found.append(Relocatable(graph, own, strip.stride))
     return found

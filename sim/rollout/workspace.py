@@ -35,7 +35,11 @@ from sim.solvers.fingerprint import Likeness, copy_containers, fingerprint
 MOST_POOLS = 8
 """Of each solver; the one not used for longest goes."""
 MOST_SEGMENTS = 4
-"""Segments of different lengths that a workspace keeps."""
+"""Segments of different lengths that a workspace keeps, each with memory of its own."""
+MOST_PARTS = 32
+"""Parts of these, and short ones."""
+SHORT = 16
+"""Steps of a segment that has memory of its own wherever it is wanted."""
 
 
 @dataclass(eq=False)
@@ -126,14 +130,28 @@ class Workspace:
         return segment.given
 
     def segment(self, count: int) -> Segment:
-        """The segment of so many steps.  At most `MOST_SEGMENTS` are kept: others, of rollouts long ago, are freed."""
-        found = self.segments.pop(count, None)
+        """The segment of so many steps.  Those not used for longest are freed where there are too many; before that, a
+        shorter one begins to share the memory of a longer."""
+        found, kept = self.segments.pop(count, None), self.segments
         if found is None or found.outdated:
-            found = Segment(count, (self.state(), self.state()), self.step, self.every)
-        self.segments[count] = found
-        while len(self.segments) > MOST_SEGMENTS:
-            self.segments.pop(next(iter(self.segments)))
+            found = self._part(count) or Segment(count, (self.state(), self.state()), self.step, self.every)
+        if found.whole is not None:  # is used, too
+            kept[found.whole.count] = kept.pop(found.whole.count)
+        kept[count] = found
+        own = [s for s in kept.values() if s.whole is None and s.count > SHORT]
+        others = [s for s in kept.values() if s not in own]
+        for gone in (*own[:-MOST_SEGMENTS], *others[:-MOST_PARTS]):
+            kept = {length: s for length, s in kept.items() if gone not in (s, s.whole)}
+        self.segments = kept
         return found
+
+    def _part(self, count: int) -> Segment | None:
+        """A part of the longest segment that has one of so many steps, where there are as many as there may be."""
+        own = [s for s in self.segments.values() if s.whole is None and s.count > SHORT]
+        if count <= SHORT or len(own) < MOST_SEGMENTS:
+            return None
+        longest_first = sorted(own, key=lambda segment: segment.count, reverse=True)
+        return next((part for s in longest_first if not s.outdated and (part := s.part(count)) is not None), None)
 
 
 @dataclass(eq=False)
