@@ -35,6 +35,7 @@ class AdjointConfig:
     unreadable: loads whose memory the launch overwrites and whose results nobody needs.
     split:      calls whose degenerate results are moved apart where they coincide (`degeneracy.py`).
     guarded:    calls that are not, and whose derivative may lack a part where results coincide: that is an error then.
+    keeping:    stores that leave the gradient there as it is.
     """
 
     varied: set[Value]
@@ -46,6 +47,7 @@ class AdjointConfig:
     unreadable: Collection[Op] = ()
     split: Collection[Op] = ()
     guarded: Collection[Op] = ()
+    keeping: Collection[Op] = ()
 
     def is_active(self, op: Op) -> bool:
         """Does a gradient flow through this operation with regions?"""

@@ -137,7 +137,7 @@ class ReverseEmitter:
             b.accum(grad, where, touched, [cotangents.pop(moved[k]) for k in hit], at, exclusive)
             return
         cts = b.load(grad, where, touched, at)
-        if op.name == "store":
+        if op.name == "store" and op not in self.config.keeping:
             b.store(grad, where, touched, [b.const(0.0, ct.type) for ct in cts], at)
         if op.by_rule is not None:  # that has gone before, in its place
             return

@@ -3,7 +3,11 @@
 A function that only reads arrays is a `call`; its gradient function reads them as they were before the launch.  One
 that writes arrays stands in the kernel with all that it does, its writes marked `by_rule`, and a `rule` behind it: in
 the reverse sweep that runs first, sees the gradients of what was written, and adds to those of what was read; then the
-stores clear theirs, as any store does.  What the function itself has written the rule reads as it is after the launch.
+stores clear theirs, as any store does, but where the rule has changed that gradient itself: it knows what is left of
+it.  What the function itself has written the rule reads as it is after the launch.
+
+What a rule stores to array arguments is *scratch memory*: nothing else of the kernel may look there, and the threads of
+the adjoint take turns, so that one place does for all.
 """
 
 from __future__ import annotations
@@ -34,6 +38,29 @@ def read_values(rule: Op) -> set[Value]:
     return {given[op.operands[0]] for op in walk(func.body) if op.name == "load" and op.operands[0] in given}
 
 
+def scratch_of(rule: Op) -> set[Value]:
+    """Array operands that the derivative of this `call` or `rule` stores to."""
+    func: Func = rule.attrs["vjp"]()
+    given = dict(zip(func.params, rule.operands, strict=False))
+    return {given[op.operands[0]] for op in walk(func.body) if op.row.writes and op.operands[0] in given}
+
+
+def scratch_memory(kernel: Func) -> set[Value]:
+    """Arrays that rules of this kernel use as scratch memory."""
+    return {v for op in walk(kernel.body) if op.name in ("call", "rule") for v in scratch_of(op)}
+
+
+def keeping_gradients(kernel: Func) -> set[Op]:
+    """Stores `by_rule` that leave a gradient as it is: their rule has changed it."""
+    changed: dict[Func, set[Value]] = {}
+    for rule in walk(kernel.body):
+        if rule.name == "rule":
+            written = {op.operands[0] for op in walk(rule.attrs["vjp"]().body) if op.row.writes}
+            own = changed.setdefault(rule.callee, set())
+            own |= {array for array, gradient in gradient_parameters(rule) if gradient in written}
+    return {op for op in walk(kernel.body) if op.row.writes and op.operands[0] in changed.get(op.by_rule, ())}
+
+
 def written_by(kernel: Func, rule: Op) -> set[Value]:
     """Arrays that the function of this `rule` writes."""
     return {op.operands[0] for op in walk(kernel.body) if op.row.writes and op.by_rule is rule.callee}
@@ -50,15 +77,19 @@ def check_rules(kernel: Func, groups: Mapping[Value, int]) -> None:
     An array that the kernel writes is not as it was before the launch; one that the function itself writes is after the
     launch as the function has left it, if nothing else writes there.
     """
+    _check_scratch(kernel, groups)
     ops = list(walk(kernel.body))
     written = {groups[op.operands[0]]: op.operands[0] for op in ops if op.row.writes}
     looped = ops_in_loops(kernel)
     for op in ops:
         if op.name not in ("call", "rule"):
             continue
-        own = written_by(kernel, op) if op.name == "rule" else set()
+        own = set[Value]()
+        if op.name == "rule":
+            own = written_by(kernel, op)
+            _check_names(op, groups)
         for v in op.operands:
-            if groups.get(v) not in written or (op.name == "rule" and v not in read_values(op)):
+            if groups.get(v) not in written or (op.name == "rule" and v not in read_values(op)) or v in scratch_of(op):
                 continue
             writers = {o.by_rule for o in ops if o.row.writes and groups[o.operands[0]] == groups[v]}
             calls = [o for o in ops if o.name == "rule" and o.callee is op.callee]
@@ -79,6 +110,53 @@ def check_rules(kernel: Func, groups: Mapping[Value, int]) -> None:
             )
 
 
+def _check_scratch(kernel: Func, groups: Mapping[Value, int]) -> None:
+    """Refuse scratch memory that anything else looks at, or leaves something in."""
+    ops = list(walk(kernel.body))
+    for rule in ops:
+        if rule.name not in ("call", "rule"):
+            continue
+        for v in scratch_of(rule):
+            other = next((op for op in ops if _touches(op, groups[v], groups)), None)
+            if other is not None:
+                raise GradientError(
+                    f"the gradient function of `{rule.callee.name}` stores to '{v.name}', which is scratch memory then,"
+                    " and this kernel uses it for something else",
+                    other.span,
+                    "take an array for it alone",
+                )
+
+
+def _touches(op: Op, group: int, groups: Mapping[Value, int]) -> bool:
+    """Does an operation use an array otherwise than as scratch memory?"""
+    if op.row.memory:
+        return groups[op.operands[0]] == group
+    if op.name not in ("call", "rule"):
+        return False
+    body, read = op.callee.body, read_values(op) - scratch_of(op)
+    if op.name == "call":
+        given = dict(zip(op.callee.params, op.operands, strict=True))
+        read |= {given[o.operands[0]] for o in walk(body) if o.row.loads and o.operands[0] in given}
+    return any(groups.get(v) == group for v in read)
+
+
+def _check_names(rule: Op, groups: Mapping[Value, int]) -> None:
+    """Refuse two names of one array of which one is written, and the gradient of the other one added to."""
+    changed = {op.operands[0] for op in walk(rule.attrs["vjp"]().body) if op.row.writes}
+    written = {op.operands[0] for op in walk(rule.callee.body) if op.row.writes}
+    params = [p for p in rule.callee.params if isinstance(p.type, ArrayType)]
+    rows = [(p, array, g) for p, (array, g) in zip(params, gradient_parameters(rule), strict=True)]
+    for p, array, gradient in rows:
+        for q, other, _ in rows:
+            if p is not q and gradient in changed and q in written and groups[array] == groups[other]:
+                raise GradientError(
+                    f"`{rule.callee.name}` is given the same memory as '{p.name}' and as '{q.name}', which it writes:"
+                    f" what its gradient function adds to adjoint[{p.name}] would be lost",
+                    rule.span,
+                    "pass two arrays",
+                )
+
+
 def emit_rule(
     b: Builder, rule: Op, args: Sequence[Value], cts: Sequence[Value], gradient: Memory, finals: Memory
 ) -> list[Value]:
@@ -93,9 +171,12 @@ def emit_rule(
     given: Env = dict(zip(func.params, [*final, *args[len(final) :], *cts, *(v or p for v, p in sums)], strict=True))
 
     def without(op: Op, env: Env) -> bool:
-        """What has no gradient takes none, and none comes from there."""
-        if not op.row.memory or op.operands[0] not in none:
+        """What has no gradient takes none, and none comes from there: it is an array without elements."""
+        if not (op.row.memory or op.name == "shape") or op.operands[0] not in none:
             return False
+        if op.name == "shape":
+            env[op.results[0]] = b.const(0, op.results[0].type)
+            return True
         env.update((r, b.const(0.0, r.type) if is_float(r) else r) for r in op.results)
         return True
 

@@ -227,14 +227,14 @@ def test_a_reference_to_an_array() -> None:
 @pytest.mark.parametrize(
     ("kernel", "words"),
     [
-        (from_neighbours, r"looks at adjoint\[y\] where another thread may store"),
+        (from_neighbours, r"looks at adjoint\[y\] where another thread stores to 'y' or reads it, as thread 1"),
         (squashed_twice, "reads 'y', which `squash` writes and this kernel may write again"),
         (squashed_and_changed, "reads 'y', which `squash` writes and this kernel may write again"),
     ],
 )
 def test_what_a_rule_could_not_see_is_refused(kernel: sim.Kernel, words: str, x: sim.array) -> None:
     with pytest.raises(sim.GradientError, match=words), sim.Tape():
-        sim.launch(kernel, 3, [x, zeros()])
+        sim.launch(kernel, 3, [x, zeros(4)])
 
 
 def test_without_a_gradient_of_what_is_written_there_is_none_to_lose(x: sim.array) -> None:
@@ -270,3 +270,207 @@ def test_functions_that_return_and_write_are_refused() -> None:
 
     with pytest.raises(sim.KernelError, match="return nothing, and give the derivative by @sim.func_grad"):
         sim.launch(kernel, 1, [zeros(), zeros()])
+
+
+# ------------------------------------------------------------------------------------------ scratch memory
+@sim.func
+def substitute(n: int, lower: f32, b: f32, x: f32, at: int):
+    """x = inv(L L^T) b."""
+    for i in range(n):
+        v = b[at + i]
+        for j in range(i):
+            v -= lower[(at + i) * n + j] * x[at + j]
+        x[at + i] = v / lower[(at + i) * n + i]
+    for back in range(n):
+        i = n - 1 - back
+        v = x[at + i]
+        for j in range(i + 1, n):
+            v -= lower[(at + j) * n + i] * x[at + j]
+        x[at + i] = v / lower[(at + i) * n + i]
+
+
+@sim.func
+def solve(n: int, matrix: f32, lower: f32, b: f32, x: f32, scratch: f32, at: int):
+    substitute(n, lower, b, x, at)
+
+
+@sim.func_grad(solve)
+def solve_grad(n: int, matrix: f32, lower: f32, b: f32, x: f32, scratch: f32, at: int):
+    if not scratch or not sim.adjoint[x]:
+        return
+    for i in range(n):
+        scratch[at + i] = 0.0
+    substitute(n, lower, sim.adjoint[x], scratch, at)
+    for i in range(n):
+        sim.adjoint[b][at + i] += scratch[at + i]
+    if not sim.adjoint[matrix]:
+        return
+    for i in range(n):
+        for j in range(n):
+            sim.adjoint[matrix][(at + i) * n + j] += -scratch[at + i] * x[at + j]
+
+
+@sim.kernel
+def solves(n: int, starts: sim.array[int], matrix: f32, lower: f32, b: f32, x: f32, scratch: f32):
+    solve(n, matrix, lower, b, x, scratch, starts[sim.tid()])
+
+
+@sim.kernel
+def solves_with_what_is_there(n: int, starts: sim.array[int], matrix: f32, lower: f32, b: f32, x: f32, scratch: f32):
+    at = starts[sim.tid()]
+    scratch[at] = b[at]
+    solve(n, matrix, lower, b, x, scratch, at)
+
+
+class Systems:
+    """Four systems of three equations; the last one stands first."""
+
+    def __init__(self, with_matrix: bool) -> None:
+        rng = np.random.default_rng(5)
+        shape = rng.normal(size=(4, 3, 3))
+        self.matrices = shape @ shape.transpose(0, 2, 1) + np.eye(3)
+        self.matrix = sim.array(self.matrices.ravel(), dtype=float, requires_grad=with_matrix)
+        self.lower = sim.array(np.linalg.cholesky(self.matrices).ravel(), dtype=float)
+        self.right, self.seed = rng.normal(size=(2, 4, 3))
+        self.b = sim.array(self.right.ravel(), dtype=float, requires_grad=True)
+        self.x, self.scratch = zeros(12), sim.full(12, 5.0, dtype=float)
+        self.starts = sim.array([9, 3, 0, 6], dtype=int)
+
+    def record(self, kernel: sim.Kernel) -> sim.Tape:
+        with sim.Tape() as tape:
+            sim.launch(kernel, 4, self.arguments)
+        return tape
+
+    @property
+    def arguments(self) -> list:
+        return [3, self.starts, self.matrix, self.lower, self.b, self.x, self.scratch]
+
+    def to_b(self) -> np.ndarray:
+        return np.linalg.solve(self.matrices, self.seed[..., None])[..., 0]
+
+    def to_matrix(self) -> np.ndarray:
+        return -self.to_b()[:, :, None] * np.linalg.solve(self.matrices, self.right[..., None])[:, None, :, 0]
+
+
+@pytest.mark.parametrize("with_matrix", [True, False])
+def test_a_rule_may_work_in_an_array(with_matrix: bool) -> None:
+    systems = Systems(with_matrix)
+    tape = systems.record(solves)
+    for times in (1, 2):
+        tape.backward(grads={systems.x: sim.array(systems.seed.ravel(), dtype=float)})
+        np.testing.assert_allclose(systems.b.grad.numpy(), times * systems.to_b().ravel(), rtol=2e-5)
+        if with_matrix:
+            np.testing.assert_allclose(systems.matrix.grad.numpy(), times * systems.to_matrix().ravel(), rtol=1e-4)
+    np.testing.assert_allclose(systems.scratch.numpy(), systems.to_b().ravel(), rtol=2e-5)  # as the rule has left it
+
+
+def test_what_stood_in_scratch_memory_is_kept_for_those_who_need_it() -> None:
+    """The adjoint of the first launch reads what the adjoint of the second one overwrites."""
+    systems, y = Systems(False), zeros(12)
+    factors = sim.array(np.arange(12.0), dtype=float, requires_grad=True)
+    with sim.Tape() as tape:
+        sim.launch(multiplied, 12, [factors, systems.scratch, y])
+        sim.launch(solves, 4, systems.arguments)
+    tape.backward(grads={systems.x: sim.array(systems.seed.ravel(), dtype=float), y: sim.ones(12, dtype=float)})
+    np.testing.assert_array_equal(factors.grad.numpy(), np.full(12, 5.0))
+
+
+@sim.kernel
+def multiplied(a: f32, b: f32, y: f32):
+    i = sim.tid()
+    y[i] = a[i] * b[i]
+
+
+def test_without_scratch_memory_the_rule_of_the_user_decides() -> None:
+    systems = Systems(False)
+    systems.scratch = None
+    systems.record(solves).backward(grads={systems.x: sim.array(systems.seed.ravel(), dtype=float)})
+    np.testing.assert_array_equal(systems.b.grad.numpy(), np.zeros(12))
+
+
+def test_scratch_memory_is_for_nothing_else() -> None:
+    with pytest.raises(sim.GradientError, match="stores to 'scratch', which is scratch memory then, and this kernel"):
+        Systems(True).record(solves_with_what_is_there)
+
+    @sim.func
+    def halve(x: f32, kept: f32, i: int) -> float:
+        return 0.5 * x[i]
+
+    @sim.func_grad(halve)
+    def halve_grad(x: f32, kept: f32, i: int, ct: float):
+        kept[i] = kept[i] + ct
+        sim.adjoint[x][i] += 0.5 * ct
+
+    @sim.kernel
+    def kernel(x: f32, kept: f32, y: f32):
+        i = sim.tid()
+        y[i] = halve(x, kept, i)
+
+    with pytest.raises(sim.KernelError, match="looks at 'kept' before it has stored anything there"), sim.Tape():
+        sim.launch(kernel, 3, [zeros(), zeros(), zeros()])
+
+
+@sim.func
+def pass_on(x: f32, seen: f32, i: int) -> float:
+    return x[i]
+
+
+@sim.func_grad(pass_on)
+def pass_on_grad(x: f32, seen: f32, i: int, ct: float):
+    sim.adjoint[x][i] += ct
+    seen[0] += ct
+
+
+@sim.kernel
+def passed_on(x: f32, seen: f32, y: f32):
+    i = sim.tid()
+    y[i] = 2.0 * pass_on(x, seen, i)
+
+
+def test_a_rule_may_tell_what_it_sees(x: sim.array) -> None:
+    y, seen = zeros(), sim.zeros(1, dtype=float)
+    with sim.Tape() as tape:
+        sim.launch(passed_on, 3, [x, seen, y])
+    tape.backward(grads={y: sim.array([1.0, 2.0, 4.0], dtype=float)})
+    np.testing.assert_array_equal(x.grad.numpy(), [2.0, 4.0, 8.0])
+    assert seen.item() == 14.0
+
+
+# ------------------------------------------------------------------------------------------ in place
+@sim.func
+def scale(x: f32, i: int, by: float):
+    x[i] = x[i] * by
+
+
+@sim.func_grad(scale)
+def scale_grad(x: f32, i: int, by: float):
+    sim.adjoint[x][i] += sim.adjoint[x][i] * (by - 1.0)
+
+
+@sim.func
+def scale_too(x: f32, i: int, by: float):
+    x[i] = x[i] * by
+
+
+@sim.func_grad(scale_too)
+def scale_too_grad(x: f32, i: int, by: float):
+    sim.adjoint[x][i] = sim.adjoint[x][i] * by
+
+
+@pytest.mark.parametrize("function", [scale, scale_too])
+def test_what_a_rule_makes_of_the_gradient_of_its_result_is_kept(function: sim.Function, x: sim.array) -> None:
+    @sim.kernel
+    def kernel(x: f32):
+        function(x, sim.tid(), 3.0)
+
+    y = zeros()
+    with sim.Tape() as tape:
+        sim.launch(kernel, 3, [x])
+        sim.launch(tripled, 3, [x, y])
+    tape.backward(grads={y: sim.ones(3, dtype=float)})
+    np.testing.assert_array_equal(x.grad.numpy(), np.full(3, 9.0))
+
+
+def test_two_names_of_one_array_are_refused(x: sim.array) -> None:
+    with pytest.raises(sim.GradientError, match="given the same memory as 'x' and as 'y'"), sim.Tape():
+        sim.launch(squashed, 3, [x, x])

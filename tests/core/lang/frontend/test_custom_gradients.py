@@ -233,7 +233,7 @@ def test_what_gradient_functions_of_arrays_cannot_do():
     def uses(x: sim.array(dtype=f64), y: sim.array(dtype=f64)):
         y[0] = first(x)
 
-    with pytest.raises(sim.KernelError, match=r"add to their adjoint(.|\n)*write adjoint\[x\]\[i\] \+="):
+    with pytest.raises(sim.KernelError, match=r"add to the adjoint(.|\n)*write adjoint\[x\]\[i\] \+="):
         gradient(uses, 1, [1.0, 2.0])
 
 

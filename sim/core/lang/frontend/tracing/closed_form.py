@@ -238,28 +238,46 @@ def _trace_gradient(
     t.block.params[count:count] = [Value(v.type, "result") for v in callee.body.yields]
     out = t.finish(function.name, function.source.span(node), values)
     written = {op.operands[0] for op in walk(callee.body) if op.row.writes}
-    read = {
+    theirs = {
         g
         for p, (_, g) in zip([p for p in callee.params if isinstance(p.type, ArrayType)], gradients, strict=True)
         if p in written
     }
-    _check_accesses(function, out, {v for _, v in gradients}, read)
+    _check_accesses(function, out, {v for _, v in gradients}, theirs)
+    _check_scratch(function, out, out.params[:count])
     return out
 
 
-def _check_accesses(function: GradientFunction, rule: Func, gradients: set[Value], readable: set[Value]) -> None:
-    """A gradient function reads its arguments and `readable` gradients, and adds to gradients."""
+def _check_accesses(function: GradientFunction, rule: Func, gradients: set[Value], written: set[Value]) -> None:
+    """A gradient function adds to gradients; those of what its function has `written` it may read and overwrite too."""
     used = {v for op in walk(rule.body) for v in op.operands} | set(rule.body.yields)
     for op in walk(rule.body):
-        if op.name not in ("load", "store", "accum", "atomic"):
+        if op.name not in ("load", "store", "accum", "atomic") or op.operands[0] not in gradients:
             continue
         adds = op.name == "accum" or (
             op.name == "atomic" and op.how == "add" and not any(r in used for r in op.results)
         )
-        loads = op.name == "load" and (op.operands[0] not in gradients or op.operands[0] in readable)
-        if not (loads or (adds and op.operands[0] in gradients)):
+        if not adds and (op.name == "atomic" or op.operands[0] not in written):
             what = (
-                f"`{function.name}` can read array arguments, add to their adjoint[...], and read that of arrays which"
-                " its function writes; this is something else"
+                f"`{function.name}` can add to the adjoint[...] of array arguments, and read and overwrite that of"
+                " arrays which its function writes; this is something else"
             )
             raise KernelError(what, op.span, "write adjoint[x][i] += ...")
+
+
+def _check_scratch(function: GradientFunction, rule: Func, arguments: Sequence[Value]) -> None:
+    """What a gradient function stores to `arguments` is scratch memory: what was there before is not looked at.
+
+    Who looks first and stores afterwards means an argument, which would be another one the next time.
+    """
+    scratch = {op.operands[0] for op in walk(rule.body) if op.row.writes and op.operands[0] in arguments}
+    for op in walk(rule.body):
+        if op.name == "store":
+            scratch.discard(op.operands[0])
+        elif op.row.loads and op.operands[0] in scratch:
+            raise KernelError(
+                f"`{function.name}` looks at '{op.operands[0].name}' before it has stored anything there, and changes"
+                " it",
+                op.span,
+                "what a gradient function stores to is scratch memory: take another array",
+            )
