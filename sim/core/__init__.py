@@ -483,6 +483,7 @@ from sim.core.spatial.hash_grid_queries import HashGridQuery as HashGridQuery
 from sim.core.spatial.hash_grid_queries import hash_grid_point_id as hash_grid_point_id
 from sim.core.spatial.hash_grid_queries import hash_grid_query as hash_grid_query
 from sim.core.spatial.hash_grid_queries import hash_grid_query_next as hash_grid_query_next
+from sim.core.spatial.marching_cubes import MarchingCubes as MarchingCubes
 from sim.core.spatial.meshes.layout import MeshQueryPoint as MeshQueryPoint
 from sim.core.spatial.meshes.layout import MeshQueryRay as MeshQueryRay
 from sim.core.spatial.meshes.mesh import Mesh as Mesh

@@ -211,6 +211,7 @@ from sim.core.spatial.bvh import Bvh as Bvh
 from sim.core.spatial.bvh import BvhConstructor as BvhConstructor
 from sim.core.spatial.bvh import is_cubql_available as is_cubql_available
 from sim.core.spatial.hash_grid import HashGrid as HashGrid
+from sim.core.spatial.marching_cubes import MarchingCubes as MarchingCubes
 from sim.core.spatial.meshes.mesh import Mesh as Mesh
 from sim.core.runtime.arrays.array import Element as _Element
 
