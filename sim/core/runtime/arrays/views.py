@@ -96,7 +96,8 @@ def viewed_as(a: Operand, dtype: DType) -> Placement:
         types = f"dtype {kind.__name__} from source dtype {a.dtype.__name__}"
         raise ArrayError(f"cannot create an array view with {types}: {_why_no_view(a, kind)}")
     if a.requires_grad and scalar_of(kind) is not scalar_of(a.dtype):
-        raise ArrayError(f"{a.dtype} elements with a gradient cannot be viewed as {kind}; view sim.clone(x, requires_grad=False)")
+        what = f"{a.dtype} elements with a gradient cannot be viewed as {kind}"
+        raise ArrayError(f"{what}; view sim.clone(x, requires_grad=False)")
     return placed
 
 
