@@ -19,6 +19,7 @@ from sim.core.lang.autodiff.undo_stack import UndoStack
 from sim.core.lang.ir.builder import Builder
 from sim.core.lang.ir.clone import Env, copy_op
 from sim.core.lang.ir.core import Block, Op, Value
+from sim.core.lang.ir.inline import without_rule
 from sim.core.lang.types import int32
 
 
@@ -124,7 +125,9 @@ class PrimalEmitter:
 
     def _special(self, op: Op, env: Env) -> bool:
         """Emit what is not simply copied; returns whether it is."""
-        if op.name in ("store", "accum", "rule", "print", "assert"):
+        if without_rule(op, env):
+            return True
+        if op.name in ("store", "accum", "print", "assert"):
             if self.plan.stores(op):
                 self.undo.perform(op, env, push=True)
         elif is_degenerate(op):

@@ -15,7 +15,7 @@ from sim.core.lang.ir.builder import Builder
 from sim.core.lang.ir.clone import Env, copy_block, rebuild
 from sim.core.lang.ir.core import Func, Op, Value, split_memory, walk
 from sim.core.lang.ir.dce import dce
-from sim.core.lang.ir.inline import inline_call
+from sim.core.lang.ir.inline import inline_call, without_rule
 from sim.core.lang.ir.regions import control
 
 
@@ -38,6 +38,7 @@ def with_looks(kernel: Func, groups: Mapping[Value, int]) -> Func | None:
             env.update(zip(op.results, inline_call(b, op.callee, [env.get(v, v) for v in op.operands]), strict=True))
         elif op.name == "rule":
             _emit_looks(b, op, looks[op], env)
+            without_rule(op, env)
         else:
             return False
         return True

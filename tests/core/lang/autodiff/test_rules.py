@@ -254,22 +254,127 @@ def test_there_is_no_tangent(x: sim.array) -> None:
         jvp(program, [x], [sim.ones(3, dtype=float)])
 
 
-def test_functions_that_return_and_write_are_refused() -> None:
-    @sim.func
-    def both(x: float, y: f32) -> float:
-        y[0] = x
-        return x
+# ------------------------------------------------------------------------------------------ results beside writes
+@sim.func
+def root_and_kept(x: float, kept: f32, k: int) -> float:
+    """A cube root by Newton's method; what is found is kept for the derivative."""
+    y = 1.0
+    for _ in range(60):
+        y = y - (y * y * y - x) / (3.0 * y * y)
+    kept[k] = y
+    return y
 
-    @sim.func_grad(both)
-    def both_grad(x: float, y: f32, ct: float):
-        sim.adjoint[x] += ct
 
+@sim.func_grad(root_and_kept)
+def root_and_kept_grad(x: float, kept: f32, k: int, ct: float):
+    sim.adjoint[x] += ct / (3.0 * kept[k] * kept[k])
+
+
+@sim.kernel
+def cube_roots(x: f32, kept: f32, y: f32):
+    i = sim.tid()
+    y[i] = 2.0 * root_and_kept(x[i] * x[i], kept, i)
+
+
+@sim.func
+def root_outside(x: float, kept: f32, k: int) -> float:
+    return root_and_kept(x, kept, k)
+
+
+@sim.func_grad(root_outside)
+def root_outside_grad(x: float, kept: f32, k: int, ct: float):
+    sim.adjoint[x] += ct / (3.0 * kept[k] * kept[k])
+
+
+@sim.kernel
+def cube_roots_within(x: f32, kept: f32, y: f32):
+    i = sim.tid()
+    y[i] = 2.0 * root_outside(x[i] * x[i], kept, i)
+
+
+@pytest.mark.parametrize("kernel", [cube_roots, cube_roots_within])
+def test_a_function_may_return_and_write_what_its_rule_reads(kernel: sim.Kernel, x: sim.array) -> None:
+    kept, y = sim.zeros(3, dtype=float), zeros()
+    with sim.Tape() as tape:
+        sim.launch(kernel, 3, [x, kept, y])
+        kept.fill_(7.0)
+    np.testing.assert_allclose(y.numpy(), 2.0 * np.cbrt(x.numpy() ** 2), rtol=1e-6)
+    tape.backward(grads={y: sim.ones(3, dtype=float)})
+    np.testing.assert_allclose(x.grad.numpy(), 4.0 / 3.0 / np.cbrt(x.numpy()), rtol=1e-5)
+
+
+@sim.func
+def floored(x: f32, i: int, kept: f32) -> float:
+    kept[i] = x[i]
+    return sim.floor(x[i])
+
+
+@sim.func_grad(floored)
+def floored_grad(x: f32, i: int, kept: f32, ct: float):
+    sim.adjoint[x][i] += ct * kept[i]
+
+
+@sim.kernel
+def straight_through(x: f32, kept: f32, y: f32):
+    i = sim.tid()
+    y[i] = 2.0 * floored(x, i, kept)
+
+
+def test_the_rule_counts_where_the_function_has_no_derivative(x: sim.array) -> None:
+    kept, y = sim.zeros(3, dtype=float), zeros()
+    with sim.Tape() as tape:
+        sim.launch(straight_through, 3, [x, kept, y])
+    tape.backward(grads={y: sim.ones(3, dtype=float)})
+    np.testing.assert_allclose(x.grad.numpy(), 2.0 * x.numpy())
+
+
+@sim.func
+def split_off(x: f32, i: int, count: sim.array[int], kept: f32):
+    """A place for what is positive, its half, and a copy of it there."""
+    k = sim.atomic_add(count, 0, 1)
+    kept[k] = x[i]
+    return k, 0.5 * x[i]
+
+
+@sim.func_grad(split_off)
+def split_off_grad(x: f32, i: int, count: sim.array[int], kept: f32, ct: float):
+    sim.adjoint[x][i] += 0.5 * ct
+
+
+@sim.func
+def split_off_plainly(x: f32, i: int, count: sim.array[int], kept: f32):
+    k = sim.atomic_add(count, 0, 1)
+    kept[k] = x[i]
+    return k, 0.5 * x[i]
+
+
+def splitting(function: sim.Function) -> sim.Kernel:
     @sim.kernel
-    def kernel(x: f32, y: f32):
-        x[0] = both(1.0, y)
+    def kernel(x: f32, count: sim.array[int], kept: f32, y: f32):
+        i = sim.tid()
+        s = 0.0
+        for n in range(3):
+            if x[i] > 0.0:
+                k, half = function(x, i, count, kept)
+                s += half * float(n + 1)
+                y[3 + k] = half
+        y[i] = s
 
-    with pytest.raises(sim.KernelError, match="return nothing, and give the derivative by @sim.func_grad"):
-        sim.launch(kernel, 1, [zeros(), zeros()])
+    return kernel
+
+
+def test_results_in_loops_and_branches_are_those_that_they_stand_for(x: sim.array) -> None:
+    found = []
+    for function in (split_off, split_off_plainly):
+        count, kept, y = sim.zeros(1, dtype=int), sim.zeros(9, dtype=float), zeros(12)
+        x.grad.zero_()
+        with sim.Tape() as tape:
+            sim.launch(splitting(function), 3, [x, count, kept, y])
+        tape.backward(grads={y: sim.array(np.arange(12.0), dtype=float)})
+        found.append((y.numpy(), x.grad.numpy().copy()))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    np.testing.assert_allclose(found[0][1], found[1][1])
+    assert found[0][1][0] > 0.0
 
 
 # ------------------------------------------------------------------------------------------ scratch memory

@@ -22,7 +22,7 @@ from sim.core.lang.frontend.tracing.bodies import (
 from sim.core.lang.frontend.tracing.context import Context, Frame, Syntax
 from sim.core.lang.ir.clone import rebuild
 from sim.core.lang.ir.core import Func, Op, Value, split_memory, walk
-from sim.core.lang.ir.inline import inline_call
+from sim.core.lang.ir.inline import inline_call, without_rule
 from sim.core.lang.memoize import compiling
 from sim.core.lang.types import ArrayType, Scalar, Struct, Type, has_float, leaves_of, scalar_of
 
@@ -59,19 +59,17 @@ def call_closed_form(t: Context, function: Function, values: Keywords, node: ast
         raise _inside(t, function, problem, node) from None
     t.captures.include(entry.captures)
     callee = entry.callee
-    if entry.writes:
-        inline_call(t.b, callee, typed)
-        t.at(node)
-        t.b.append(Op("rule", typed, [], {"callee": callee, "vjp": entry.vjp}))
-        return None
-    op = Op("call", typed, [Value(v.type) for v in callee.body.yields], {"callee": callee, "vjp": entry.vjp})
+    made = inline_call(t.b, callee, typed) if entry.writes else []
+    t.at(node)
+    attrs: dict[str, Any] = {"callee": callee, "vjp": entry.vjp}
+    op = Op("rule" if entry.writes else "call", [*typed, *made], [Value(v.type) for v in callee.body.yields], attrs)
     if entry.separator is not None:
         op.attrs["separated"] = entry.separated
-    results = iter(t.b.append(op).results)
+    values = iter(t.b.append(op).results)
     result = callee.attrs["result"]
     if isinstance(result, tuple):
-        return tuple(t.compose(ty, results) for ty in result)
-    return t.compose(result, results)
+        return tuple(t.compose(ty, values) for ty in result)
+    return None if result is None else t.compose(result, values)
 
 
 def _inside(t: Context, function: Function, problem: KernelError, node: ast.AST) -> KernelError:
@@ -117,7 +115,7 @@ class ClosedForm:
     def __init__(self, syntax: Syntax, function: Function, kinds: Sequence[Any], real: Scalar) -> None:
         self.syntax, self.function, self.kinds, self.real = syntax, function, kinds, real
         self.adjoint, self.separator = function.adjoint, function.separator
-        self.callee = rebuild(trace_effects(syntax, function, kinds, real), lambda _, op, __: op.name == "rule")
+        self.callee = rebuild(trace_effects(syntax, function, kinds, real), lambda _, op, env: without_rule(op, env))
         self.captures = self.callee.captures
         self.writes = self._mark_writes()
         if self.callee.attrs["result"] is None and not self.writes:
@@ -130,11 +128,11 @@ class ClosedForm:
         """Whether the function writes to arrays; what it writes, its rule goes back through."""
         writes = [op for op in walk(self.callee.body) if op.row.writes]
         for op in writes:
-            if not isinstance(self.adjoint, GradientFunction) or self.callee.attrs["result"] is not None:
+            if not isinstance(self.adjoint, GradientFunction):
                 raise KernelError(
                     f"`{self.function.name}` has a derivative in closed form, and writes to '{op.operands[0].name}'",
                     op.span,
-                    "return the value; or return nothing, and give the derivative by @sim.func_grad",
+                    "return the value, or give the derivative by @sim.func_grad",
                 )
             if op.name == "atomic" and any(v.type.is_float for v in split_memory(op).values):  # type: ignore[attr-defined]
                 raise KernelError(
@@ -174,7 +172,7 @@ class ClosedForm:
 
     def _trace_vjp(self) -> Func:
         result = self.callee.attrs["result"]
-        results = result if isinstance(result, tuple) else () if self.writes else (result,)
+        results = result if isinstance(result, tuple) else () if result is None else (result,)
         floats = [k for k in results if has_float(k)]
         assert self.adjoint is not None
         if isinstance(self.adjoint, GradientFunction):
