@@ -65,11 +65,11 @@ def call_closed_form(t: Context, function: Function, values: Keywords, node: ast
     op = Op("rule" if entry.writes else "call", [*typed, *made], [Value(v.type) for v in callee.body.yields], attrs)
     if entry.separator is not None:
         op.attrs["separated"] = entry.separated
-    values = iter(t.b.append(op).results)
+    results = iter(t.b.append(op).results)
     result = callee.attrs["result"]
     if isinstance(result, tuple):
-        return tuple(t.compose(ty, values) for ty in result)
-    return None if result is None else t.compose(result, values)
+        return tuple(t.compose(ty, results) for ty in result)
+    return None if result is None else t.compose(result, results)
 
 
 def _inside(t: Context, function: Function, problem: KernelError, node: ast.AST) -> KernelError:
