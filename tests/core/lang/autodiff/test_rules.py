@@ -576,6 +576,31 @@ def test_what_a_rule_makes_of_the_gradient_of_its_result_is_kept(function: sim.F
     np.testing.assert_array_equal(x.grad.numpy(), np.full(3, 9.0))
 
 
+@sim.kernel
+def squashed_rows(x: sim.array2d[float], y: sim.array2d[float]):
+    i, j = sim.tid()
+    squash(j, x[i], y[i])
+
+
+@sim.kernel
+def scaled_rows(x: sim.array2d[float]):
+    i = sim.tid()
+    for j in range(3):
+        scale(x[i], j, float(j + 1))
+
+
+def test_rows_of_arrays(x: sim.array) -> None:
+    twice = sim.array(np.stack([x.numpy(), 2.0 * x.numpy()]), dtype=float, requires_grad=True)
+    y = sim.zeros((2, 3), dtype=float, requires_grad=True)
+    weights = np.arange(1.0, 7.0).reshape(2, 3)
+    with sim.Tape() as tape:
+        sim.launch(squashed_rows, (2, 3), [twice, y])
+        sim.launch(scaled_rows, 2, [y])
+    tape.backward(grads={y: sim.array(weights, dtype=float)})
+    expected = [slope(sim.array(row)) * w * [1.0, 2.0, 3.0] for row, w in zip(twice.numpy(), weights, strict=True)]
+    np.testing.assert_allclose(twice.grad.numpy(), expected, rtol=1e-5)
+
+
 def test_two_names_of_one_array_are_refused(x: sim.array) -> None:
     with pytest.raises(sim.GradientError, match="given the same memory as 'x' and as 'y'"), sim.Tape():
         sim.launch(squashed, 3, [x, x])

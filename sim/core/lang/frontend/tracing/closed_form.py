@@ -11,7 +11,7 @@ from sim.core.lang.frontend.captures import remembered
 from sim.core.lang.frontend.custom import GradientFunction, adjoint_name
 from sim.core.lang.frontend.function import Function
 from sim.core.lang.frontend.source import own_module
-from sim.core.lang.frontend.traced import ArrayRef, Keywords, TracedValue, describe, flatten, type_of
+from sim.core.lang.frontend.traced import ArrayRef, Keywords, StructValue, TracedValue, describe, flatten, type_of
 from sim.core.lang.frontend.tracing.bodies import (
     bind_arguments,
     parameter_value,
@@ -24,6 +24,7 @@ from sim.core.lang.ir.clone import rebuild
 from sim.core.lang.ir.core import Func, Op, Value, split_memory, walk
 from sim.core.lang.ir.inline import inline_call, without_rule
 from sim.core.lang.memoize import compiling
+from sim.core.lang.references import RowReference, row_reference
 from sim.core.lang.types import ArrayType, Scalar, Struct, Type, has_float, leaves_of, scalar_of
 
 
@@ -38,8 +39,8 @@ def call_closed_form(t: Context, function: Function, values: Keywords, node: ast
         ty = _argument_type(t, function, name, x, real, node)
         kinds.append(ty)
         typed += (
-            [x.array]
-            if isinstance(x, ArrayRef)
+            _operands(x)
+            if isinstance(x, ArrayRef | StructValue)
             else flatten(
                 t.as_value(x, ty, node)
                 if isinstance(ty, Scalar)
@@ -72,6 +73,26 @@ def call_closed_form(t: Context, function: Function, values: Keywords, node: ast
     return None if result is None else t.compose(result, results)
 
 
+def _operands(x: TracedValue) -> list[Value]:
+    """An argument as operands: of a struct, those of its fields."""
+    if isinstance(x, StructValue):
+        return [v for part in x.values.values() for v in _operands(part)]
+    return [x.array, *x.index] if isinstance(x, ArrayRef) else flatten(x)  # type: ignore[list-item]
+
+
+def _is_whole(x: TracedValue) -> bool:
+    """Whether an array is a parameter as it is, and so are all in a struct."""
+    if isinstance(x, StructValue):
+        kinds = x.type.fields.items()
+        return all(_is_whole(x.values[key]) for key, kind in kinds if isinstance(kind, ArrayType | Struct))
+    return isinstance(x, ArrayRef) and isinstance(x.array, Value) and not x.index
+
+
+def _is_row(x: TracedValue) -> bool:
+    """Whether it is what stands in a parameter at some first indices."""
+    return isinstance(x, ArrayRef) and isinstance(x.array, Value) and all(isinstance(k, Value) for k in x.index)
+
+
 def _inside(t: Context, function: Function, problem: KernelError, node: ast.AST) -> KernelError:
     """An error in the body of a called function, with the call that led there."""
     if function.internal:
@@ -84,17 +105,16 @@ def _argument_type(t: Context, function: Function, name: str, x: TracedValue, re
     if isinstance(x, tuple):
         return tuple(_argument_type(t, function, name, v, real, node) for v in x)
     ty = type_of(x, real)
-    whole_array = (
-        isinstance(x, ArrayRef)
-        and isinstance(x.array, Value)
-        and not x.index
-        and isinstance(function.adjoint, GradientFunction)
-    )
-    if ty is None or (isinstance(ty, ArrayType) and not whole_array) or (isinstance(ty, Struct) and ty.has_arrays):
+    has_arrays = isinstance(ty, ArrayType) or (isinstance(ty, Struct) and ty.has_arrays)
+    by_rule = isinstance(function.adjoint, GradientFunction)
+    if isinstance(x, ArrayRef) and x.index and by_rule and _is_row(x):
+        return row_reference(x.array.type, len(x.index))  # type: ignore[arg-type]
+    if ty is None or (has_arrays and not (by_rule and _is_whole(x))):
         raise t.error(
             node,
             f"`{function.name}` has a derivative in closed form: its argument '{name}' cannot be {describe(x)}",
-            "it takes scalars, vectors, matrices and structs of them; with @sim.func_grad also whole arrays",
+            "it takes scalars, vectors, matrices and structs of them; with @sim.func_grad also arrays, their rows x[i],"
+            " and structs with whole arrays",
         )
     return ty
 
@@ -214,36 +234,48 @@ def _trace_gradient(
             "it takes the arguments of its function, then the cotangent of each floating result",
         )
     args = [parameter_value(t, name, ty) for name, ty in zip(names, [*kinds, *floats], strict=True)]
-    sought = [
-        (adjoint_name(name), ty)
-        for name, ty in zip(names, kinds, strict=False)
-        if not isinstance(ty, (tuple, ArrayType)) and has_float(ty)
-    ]
-    gradients = [
-        (adjoint_name(name), Value(ty, f"adj_{name}"))
-        for name, ty in zip(names, kinds, strict=False)
-        if isinstance(ty, ArrayType)
-    ]
-    t.block.params += [v for _, v in gradients]
+    sought = [(name, ty) for name, ty in zip(names, kinds, strict=False) if _has_cotangent(ty)]
+    gradients: list[Value] = []
     with t.b:
         frame.env.update(bind_arguments(t, function, args, {}, node))
-        frame.env.update((name, ArrayRef(v)) for name, v in gradients)
-        frame.env.update((name, t.zero(ty)) for name, ty in sought)
+        frame.env.update((adjoint_name(n), _cotangent(t, f"adj_{n}", ty, frame.env[n], gradients)) for n, ty in sought)
+        t.block.params += gradients
         if run_body(t, frame) is not None:
             raise t.error(node, f"`{function.name}` returns a value", "add to adjoint[x] instead")
-        values = [v for name, ty in sought for v in flatten(t.fit(frame.env[name], ty)) if v.type.is_float]  # type: ignore[attr-defined]
+        made = [flatten(t.fit(frame.env[adjoint_name(n)], ty)) for n, ty in sought if not isinstance(ty, _ARRAYS)]
+        values = [v for leaves in made for v in leaves if v.type.is_float]  # type: ignore[attr-defined]
     count = len(callee.params)
     t.block.params[count:count] = [Value(v.type, "result") for v in callee.body.yields]
     out = t.finish(function.name, function.source.span(node), values)
     written = {op.operands[0] for op in walk(callee.body) if op.row.writes}
-    theirs = {
-        g
-        for p, (_, g) in zip([p for p in callee.params if isinstance(p.type, ArrayType)], gradients, strict=True)
-        if p in written
-    }
-    _check_accesses(function, out, {v for _, v in gradients}, theirs)
+    arrays = [p for p in callee.params if isinstance(p.type, ArrayType)]
+    theirs = {g for p, g in zip(arrays, gradients, strict=True) if p in written}
+    _check_accesses(function, out, set(gradients), theirs)
     _check_scratch(function, out, out.params[:count])
     return out
+
+
+_ARRAYS = (ArrayType, RowReference)
+
+
+def _has_cotangent(ty: Any) -> bool:
+    """Whether `adjoint[x]` means something for an argument of this type."""
+    if isinstance(ty, _ARRAYS) or (isinstance(ty, Struct) and ty.has_arrays):
+        return True
+    return isinstance(ty, Type) and has_float(ty)
+
+
+def _cotangent(t: Context, name: str, ty: Type, x: TracedValue, gradients: list[Value]) -> TracedValue:
+    """What `adjoint[x]` is at first: zero; of an array its gradient, a parameter more."""
+    if isinstance(ty, _ARRAYS):
+        gradients.append(Value(ty if isinstance(ty, ArrayType) else ty.array, name))
+        return ArrayRef(gradients[-1], x.index)
+    if isinstance(ty, Struct):
+        parts = ((key, kind, x.values[key]) for key, kind in ty.fields.items())
+        return StructValue(
+            ty, {key: _cotangent(t, f"{name}.{key}", kind, part, gradients) for key, kind, part in parts}
+        )
+    return t.zero(ty)
 
 
 def _check_accesses(function: GradientFunction, rule: Func, gradients: set[Value], written: set[Value]) -> None:
