@@ -13,6 +13,7 @@ the adjoint take turns, so that one place does for all.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from sim.core.lang.analysis.activity import is_float, ops_in_loops
 from sim.core.lang.errors import GradientError
@@ -50,15 +51,39 @@ def scratch_memory(kernel: Func) -> set[Value]:
     return {v for op in walk(kernel.body) if op.name in ("call", "rule") for v in scratch_of(op)}
 
 
+class _Argument(NamedTuple):
+    """An array that a `rule` is given: its name in the function, and whether the function writes it, and the rule
+    changes its gradient."""
+
+    name: str
+    array: Value
+    written: bool
+    changed: bool
+
+    @property
+    def kept(self) -> bool:
+        """Whether what is left of its gradient is said by the rule."""
+        return self.written and self.changed
+
+
+def _arguments(rule: Op) -> list[_Argument]:
+    changed = {op.operands[0] for op in walk(rule.attrs["vjp"]().body) if op.row.writes}
+    written = {op.operands[0] for op in walk(rule.callee.body) if op.row.writes}
+    params = [p for p in rule.callee.params if isinstance(p.type, ArrayType)]
+    rows = zip(params, gradient_parameters(rule), strict=True)
+    return [_Argument(p.name, array, p in written, gradient in changed) for p, (array, gradient) in rows]
+
+
 def keeping_gradients(kernel: Func) -> set[Op]:
     """Stores `by_rule` that leave a gradient as it is: their rule has changed it."""
-    changed: dict[Func, set[Value]] = {}
-    for rule in walk(kernel.body):
-        if rule.name == "rule":
-            written = {op.operands[0] for op in walk(rule.attrs["vjp"]().body) if op.row.writes}
-            own = changed.setdefault(rule.callee, set())
-            own |= {array for array, gradient in gradient_parameters(rule) if gradient in written}
-    return {op for op in walk(kernel.body) if op.row.writes and op.operands[0] in changed.get(op.by_rule, ())}
+    kept = {
+        (rule.callee, given.array)
+        for rule in walk(kernel.body)
+        if rule.name == "rule"
+        for given in _arguments(rule)
+        if given.kept
+    }
+    return {op for op in walk(kernel.body) if op.row.writes and (op.by_rule, op.operands[0]) in kept}
 
 
 def written_by(kernel: Func, rule: Op) -> set[Value]:
@@ -78,6 +103,7 @@ def check_rules(kernel: Func, groups: Mapping[Value, int]) -> None:
     launch as the function has left it, if nothing else writes there.
     """
     _check_scratch(kernel, groups)
+    _check_names(kernel, groups)
     ops = list(walk(kernel.body))
     written = {groups[op.operands[0]]: op.operands[0] for op in ops if op.row.writes}
     looped = ops_in_loops(kernel)
@@ -87,7 +113,6 @@ def check_rules(kernel: Func, groups: Mapping[Value, int]) -> None:
         own = set[Value]()
         if op.name == "rule":
             own = written_by(kernel, op)
-            _check_names(op, groups)
         for v in op.operands:
             if groups.get(v) not in written or (op.name == "rule" and v not in read_values(op)) or v in scratch_of(op):
                 continue
@@ -140,18 +165,19 @@ def _touches(op: Op, group: int, groups: Mapping[Value, int]) -> bool:
     return any(groups.get(v) == group for v in read)
 
 
-def _check_names(rule: Op, groups: Mapping[Value, int]) -> None:
-    """Refuse two names of one array of which one is written, and the gradient of the other one added to."""
-    changed = {op.operands[0] for op in walk(rule.attrs["vjp"]().body) if op.row.writes}
-    written = {op.operands[0] for op in walk(rule.callee.body) if op.row.writes}
-    params = [p for p in rule.callee.params if isinstance(p.type, ArrayType)]
-    rows = [(p, array, g) for p, (array, g) in zip(params, gradient_parameters(rule), strict=True)]
-    for p, array, gradient in rows:
-        for q, other, _ in rows:
-            if p is not q and gradient in changed and q in written and groups[array] == groups[other]:
+def _check_names(kernel: Func, groups: Mapping[Value, int]) -> None:
+    """Refuse one array under two names, where a store under one would end what is added to its gradient by the other.
+
+    A function that is called several times may be given an array under another name the next time.
+    """
+    given = [(rule, a) for rule in walk(kernel.body) if rule.name == "rule" for a in _arguments(rule)]
+    for rule, a in given:
+        for other, b in given:
+            one = other.callee is rule.callee and a.name != b.name and groups[a.array] == groups[b.array]
+            if one and b.written and ((a.changed and rule is other) or (a.kept and not b.kept)):
                 raise GradientError(
-                    f"`{rule.callee.name}` is given the same memory as '{p.name}' and as '{q.name}', which it writes:"
-                    f" what its gradient function adds to adjoint[{p.name}] would be lost",
+                    f"`{rule.callee.name}` is given the same memory as '{a.name}' and as '{b.name}', which it writes:"
+                    f" what its gradient function adds to adjoint[{a.name}] would be lost",
                     rule.span,
                     "pass two arrays",
                 )

@@ -601,6 +601,65 @@ def test_rows_of_arrays(x: sim.array) -> None:
     np.testing.assert_allclose(twice.grad.numpy(), expected, rtol=1e-5)
 
 
+@sim.func
+def doubled(i: int, x: f32, y: f32):
+    y[i] = 2.0 * x[i]
+
+
+@sim.func_grad(doubled)
+def doubled_grad(i: int, x: f32, y: f32):
+    sim.adjoint[x][i] += 2.0 * sim.adjoint[y][i]
+
+
+@sim.kernel
+def doubled_in_a_row(a: f32, b: f32, c: f32):
+    i = sim.tid()
+    doubled(i, a, b)
+    doubled(i, b, c)
+
+
+def test_an_array_between_two_calls_ends_with_its_store(x: sim.array) -> None:
+    """What is added to its gradient by the second call is taken by the first, and is not there before."""
+    b, c, d = zeros(), zeros(), zeros()
+    with sim.Tape() as tape:
+        sim.launch(tripled, 3, [x, b])
+        sim.launch(doubled_in_a_row, 3, [x, b, c])
+        sim.launch(tripled, 3, [c, d])
+    tape.backward(grads={d: sim.ones(3, dtype=float)})
+    np.testing.assert_array_equal(x.grad.numpy(), np.full(3, 12.0))
+
+
+@sim.func
+def swap_and_scale(i: int, x: f32, y: f32):
+    kept = x[i]
+    x[i] = 2.0 * y[i]
+    y[i] = kept
+
+
+@sim.func_grad(swap_and_scale)
+def swap_and_scale_grad(i: int, x: f32, y: f32):
+    ct = sim.adjoint[x][i]
+    sim.adjoint[x][i] = sim.adjoint[y][i]
+    sim.adjoint[y][i] = 2.0 * ct
+
+
+@sim.kernel
+def swapped_and_scaled(a: f32, b: f32):
+    swap_and_scale(sim.tid(), a, b)
+
+
+def test_gradients_may_be_overwritten(x: sim.array) -> None:
+    b, c, d = sim.array([1.0, 2.0, 3.0], dtype=float, requires_grad=True), zeros(), zeros()
+    values, others = x.numpy().copy(), b.numpy().copy()
+    with sim.Tape() as tape:
+        sim.launch(swapped_and_scaled, 3, [x, b])
+        sim.launch(tripled, 3, [x, c])
+        sim.copy(d, b)
+    np.testing.assert_array_equal((x.numpy(), b.numpy()), (2.0 * others, values))
+    tape.backward(grads={c: sim.ones(3, dtype=float), d: sim.ones(3, dtype=float)})
+    np.testing.assert_array_equal((x.grad.numpy(), b.grad.numpy()), ([1.0] * 3, [6.0] * 3))
+
+
 def test_two_names_of_one_array_are_refused(x: sim.array) -> None:
     with pytest.raises(sim.GradientError, match="given the same memory as 'x' and as 'y'"), sim.Tape():
         sim.launch(squashed, 3, [x, x])
