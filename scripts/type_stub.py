@@ -34,6 +34,8 @@ _Class = _TypeVar("_Class")
 def struct(cls: type[_Class], /) -> type[_Class]:
     """`@struct class Particle: x: sim.vec3; mass: float`: a struct type from the annotations of a class."""
 
+__version__: _builtins.str
+
 def _missing(module: _builtins.str, name: _builtins.str, known: _Any) -> Exception: ...
 '''
 COMPOSITES = '''

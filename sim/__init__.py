@@ -7,6 +7,7 @@ from sim.constraints import Constraint as Constraint
 from sim.constraints import ConstraintError as ConstraintError
 from sim.constraints import constraint as constraint
 from sim.core import *
+from sim.core import __version__ as __version__
 from sim.core import _missing
 from sim.core import types as types
 from sim.display import painter as _painter

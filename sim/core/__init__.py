@@ -483,6 +483,7 @@ from sim.core.spatial.hash_grid_queries import HashGridQuery as HashGridQuery
 from sim.core.spatial.hash_grid_queries import hash_grid_point_id as hash_grid_point_id
 from sim.core.spatial.hash_grid_queries import hash_grid_query as hash_grid_query
 from sim.core.spatial.hash_grid_queries import hash_grid_query_next as hash_grid_query_next
+from sim.core.spatial.marching_cubes import MarchingCubes as MarchingCubes
 from sim.core.spatial.meshes.layout import MeshQueryPoint as MeshQueryPoint
 from sim.core.spatial.meshes.layout import MeshQueryRay as MeshQueryRay
 from sim.core.spatial.meshes.mesh import Mesh as Mesh
@@ -510,6 +511,8 @@ from sim.core.spatial.meshes.queries import mesh_query_ray as mesh_query_ray
 from sim.core.spatial.meshes.queries import mesh_query_ray_anyhit as mesh_query_ray_anyhit
 from sim.core.spatial.meshes.queries import mesh_query_ray_count_intersections as mesh_query_ray_count_intersections
 from sim.core.spatial.meshes.queries import mesh_query_sphere as mesh_query_sphere
+
+__version__ = config.version
 
 _ROOMS = {"backends", "lang", "modules", "runtime", "spatial"}
 __all__ = [_name for _name in globals() if _name[0] != "_" and _name not in _ROOMS]  # noqa: PLE0605

@@ -16,6 +16,8 @@ _Class = _TypeVar("_Class")
 def struct(cls: type[_Class], /) -> type[_Class]:
     """`@struct class Particle: x: sim.vec3; mass: float`: a struct type from the annotations of a class."""
 
+__version__: _builtins.str
+
 def _missing(module: _builtins.str, name: _builtins.str, known: _Any) -> Exception: ...
 
 from builtins import float as float
@@ -211,6 +213,7 @@ from sim.core.spatial.bvh import Bvh as Bvh
 from sim.core.spatial.bvh import BvhConstructor as BvhConstructor
 from sim.core.spatial.bvh import is_cubql_available as is_cubql_available
 from sim.core.spatial.hash_grid import HashGrid as HashGrid
+from sim.core.spatial.marching_cubes import MarchingCubes as MarchingCubes
 from sim.core.spatial.meshes.mesh import Mesh as Mesh
 from sim.core.runtime.arrays.array import Element as _Element
 

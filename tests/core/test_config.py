@@ -28,7 +28,7 @@ def restored():
 def test_it_is_one_object_under_all_names():
     assert by_import is sim.config is sim.core.config
     project = tomllib.loads((Path(sim.__file__).parents[1] / "pyproject.toml").read_text())
-    assert sim.config.version == project["project"]["version"]
+    assert sim.config.version == sim.__version__ == sim.core.__version__ == project["project"]["version"]
 
 
 def test_debug_mode_checks_indices():

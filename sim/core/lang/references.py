@@ -44,6 +44,14 @@ class IndexedReference(Type):
         self.name = f"indexed{array.name}({', '.join('indices' if c else ':' for c in chosen)})"
 
 
+class RowReference(Type):
+    """An argument that is what stands in an array at so many first indices, which are passed too."""
+
+    def __init__(self, array: ArrayType, indices: int) -> None:
+        self.array, self.indices = array, indices
+        self.name = f"{array.name}[{', '.join(['int'] * indices)}]"
+
+
 class StructOfReferences(Type):
     """A struct argument some of whose fields are passed in another form: `fields` says which."""
 
@@ -111,3 +119,9 @@ class ref:  # noqa: N801 as Warp spells it
 
     def __repr__(self) -> str:
         return f"ref[{self.dtype}]"
+
+
+def row_reference(array: ArrayType, indices: int) -> RowReference:
+    """The type, the same object each time."""
+    made: RowReference = _interned.setdefault((array, indices), RowReference(array, indices))
+    return made

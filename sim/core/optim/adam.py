@@ -7,6 +7,7 @@ the write; vectors and matrices are updated component by component.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from sim.core.lang.types import Homogeneous, Type, from_numpy, matrix, vector
 from sim.core.optim.minimizer import State
 from sim.core.runtime.arrays.array import array
-from sim.core.runtime.devices.graph import capturing
+from sim.core.runtime.devices.graph import add_whole_node, capturing
 
 ParameterArray = Any
 """A NumPy array, or one of ours: with `numpy()` and `assign(values)`."""
@@ -30,12 +31,21 @@ class _Rule:
         if not lr > 0:
             raise ValueError(f"lr = {lr}: the learning rate must be positive")
         self.lr = float(lr)
-        self.t = 0
+        self._steps = np.zeros(1, np.int64)
         self.params: list[ParameterArray] = []
         self._arrays: dict[str, dict[int, tuple[np.ndarray, array]]] = {}
         self._memory: dict[str, list[np.ndarray]] = {}
         if params is not None:
             self.set_params(params)
+
+    @property
+    def t(self) -> int:
+        """How many steps there have been."""
+        return int(self._steps[0])
+
+    @t.setter
+    def t(self, count: int) -> None:
+        self._steps[0] = count
 
     def set_params(self, params: Sequence[ParameterArray]) -> None:
         """Choose the arrays to update, and forget all running averages; those of the same arrays as before stay."""
@@ -60,13 +70,22 @@ class _Rule:
                 average[...] = 0
 
     def step(self, grad: Sequence[ParameterArray]) -> None:
-        """One update.  grad: one array per parameter, of its shape (a `sim` array such as `param.grad`, or NumPy)."""
-        if capturing() is not None:
-            what = (
-                f"{type(self).__name__}.step inside of a capture: it computes on the host, and a replay would write the"
-                " same numbers again"
-            )
-            raise RuntimeError(f"{what}; step outside of the graph")
+        """One update.  grad: one array per parameter, of its shape (a `sim` array such as `param.grad`, or NumPy).
+
+        In a capture each replay is a step more, with the rate and the gradients of then.
+        """
+        if capturing() is None:
+            self._update(grad)
+            return
+        given = [*self.params, *grad]
+        if not all(isinstance(a, array) for a in given):
+            what = f"{type(self).__name__}.step inside of a capture takes sim arrays: of others a graph knows nothing"
+            raise RuntimeError(f"{what}; pass sim.array(...), or step outside of the graph")
+        memory = [average for slot in self.slots for average in self._averages(slot)]
+        memory.append(array(self._steps, copy=False))
+        add_whole_node(partial(self._update, list(grad)), [*given, *memory], [*self.params, *memory])
+
+    def _update(self, grad: Sequence[ParameterArray]) -> None:
         checked = self._gradients(grad)
         self.t += 1
         for i, (param, gradient) in enumerate(zip(self.params, checked, strict=True)):

@@ -207,3 +207,46 @@ def test_a_step_asks_for_parameters_and_for_gradients_of_floats(rule):
         rule().step([])
     with pytest.raises(TypeError, match=r"grads\[0\]: .* must match parameter dtype float64, got int64"):
         rule([np.zeros(2)]).step([np.zeros(2, np.int64)])
+
+
+@sim.kernel
+def add_squares(x: sim.array[float], aim: sim.array[float], loss: sim.array[float]):
+    i = sim.tid()
+    sim.atomic_add(loss, 0, (x[i] - aim[i]) ** 2.0)
+
+
+@pytest.mark.parametrize("make", [lambda p: Adam(p, lr=0.1), lambda p: SGD(p, lr=0.1, momentum=0.9)])
+def test_a_captured_step_is_a_step_at_each_replay(make):
+    def search(captured: bool) -> tuple[np.ndarray, int]:
+        x, aim = (sim.array(v, dtype=float, requires_grad=True) for v in ([1.0, -2.0, 3.0], [0.0, 0.0, 0.0]))
+        loss, rule = sim.zeros(1, dtype=float, requires_grad=True), make([x])
+
+        def step() -> None:
+            loss.zero_()
+            with sim.Tape() as tape:
+                sim.launch(add_squares, 3, [x, aim, loss])
+            tape.backward(loss)
+            rule.step([x.grad])
+            tape.zero()
+
+        if captured:
+            with sim.ScopedCapture() as capture:
+                step()
+            assert rule.t == 0
+            np.testing.assert_array_equal(x.numpy(), [1.0, -2.0, 3.0])
+        for k in range(8):
+            if k == 4:
+                aim.assign([1.0, 1.0, 1.0])
+                rule.lr = 0.05
+            sim.capture_launch(capture.graph) if captured else step()
+        return x.numpy().copy(), rule.t
+
+    (plain, steps), (replayed, replays) = search(False), search(True)
+    np.testing.assert_array_equal(replayed, plain)
+    assert replays == steps == 8
+
+
+def test_a_captured_step_takes_arrays_of_ours():
+    x = sim.zeros(2, dtype=float)
+    with pytest.raises(RuntimeError, match=r"inside of a capture takes sim arrays"), sim.ScopedCapture():
+        SGD([x]).step([np.zeros(2, np.float32)])

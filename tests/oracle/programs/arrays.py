@@ -339,3 +339,13 @@ def stores_of_components():
     m = wp.zeros(2, dtype=wp.mat22)
     wp.launch(work, dim=2, inputs=[wp.array([3.0, 4.0], dtype=float), v, m])
     return [v.numpy(), m.numpy()]
+
+
+def vectors_as_integers():
+    x = wp.array(np.float32([[1.0, -2.0, 0.5], [0.0, 3.0, 1e-3]]), dtype=wp.vec3)
+    bits = x.view(wp.uint32)
+    return [
+        bits.numpy().astype(np.int64),
+        bits.view(wp.vec3).numpy(),
+        wp.array([0, 2**63 + 1], dtype=wp.uint64).numpy() % 1000,
+    ]

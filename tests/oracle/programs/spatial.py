@@ -233,3 +233,21 @@ def mesh_moved():
     out = wp.zeros(3, dtype=wp.vec3)
     wp.launch(nearest, dim=1, inputs=[mesh.id, wp.vec3(-2.1, 2.0, 2.2)], outputs=[out])
     return [out.numpy()]
+
+
+def marching_cubes():
+    @wp.kernel
+    def spread(vertices: wp.array(dtype=wp.vec3), total: wp.array(dtype=float)):
+        i = wp.tid()
+        wp.atomic_add(total, 0, wp.dot(vertices[i], vertices[i]) * wp.sin(float(i)))
+
+    line = np.linspace(-1.0, 1.0, 9, dtype=np.float32)
+    x, y, z = np.meshgrid(line, line, line[:8], indexing="ij")
+    field = wp.array(np.sin(3 * x) * np.cos(2 * y) + 0.5 * z, dtype=float, requires_grad=True)
+    total = wp.zeros(1, dtype=float, requires_grad=True)
+    cubes = wp.MarchingCubes(9, 9, 8, wp.vec3(-1.0, -1.0, 0.0), wp.vec3(1.0, 1.0, 0.5))
+    with wp.Tape() as tape:
+        cubes.surface(field, 0.1)
+        wp.launch(spread, dim=cubes.verts.shape[0], inputs=[cubes.verts, total])
+    tape.backward(total)
+    return [cubes.verts.numpy(), total.numpy(), field.grad.numpy()]

@@ -20,12 +20,14 @@ def is_float(v: Value) -> bool:
 def varied_values(func: Func, active: Collection[Value], only: Collection[Op] | None = None) -> set[Value]:
     """Floating values that depend on an active scalar, or on loads of an active array (`only`: on these loads)."""
 
+    calls = ("call", "rule") if only is None else ("call",)  # the loads of a `rule` stand before it
+
     def transfer(op: Op, varied: Set[Value]) -> Iterable[Value]:
         if op.row.loads:
             reached = op.results if op.operands[0] in active and (only is None or op in only) else ()
         elif op.name == "tape_store":  # a tape varies as a whole
             return op.operands[:1] if op.operands[2] in varied else ()
-        elif op.name == "call" and any(v in active for v in op.operands):
+        elif op.name in calls and any(v in active for v in op.operands):
             reached = op.results
         else:
             constant = op.is_primitive and OPS[op.name].vjp is ZERO

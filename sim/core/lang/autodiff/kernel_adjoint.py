@@ -15,7 +15,7 @@ from sim.core.lang.autodiff.primal import AdjointConfig, ForwardState, PrimalEmi
 from sim.core.lang.autodiff.recording_kernel import recording_kernel
 from sim.core.lang.autodiff.replay_plan import ReplayPlan, plan_replay
 from sim.core.lang.autodiff.reverse import Cotangents, ReverseEmitter
-from sim.core.lang.autodiff.rules import read_finals
+from sim.core.lang.autodiff.rules import keeping_gradients, read_finals, scratch_memory
 from sim.core.lang.autodiff.to_be_recorded import ToBeRecorded
 from sim.core.lang.autodiff.undo_stack import UndoStack
 from sim.core.lang.errors import GradientError
@@ -41,6 +41,7 @@ class AdjointPlan:
                that may be changed (they are whole again afterwards).
     finals:    numbers of the parameters whose values after the launch it loads (atomic minima and maxima; what
                a gradient function reads of what its function has written).
+    scratch:   numbers of the parameters that it stores to, as they are given (gradient functions with scratch memory).
     """
 
     active: tuple[int, ...]
@@ -49,6 +50,7 @@ class AdjointPlan:
     returned: tuple[Scalar, ...]
     logs: tuple[LogLayout, ...]
     finals: tuple[int, ...]
+    scratch: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class KernelAdjoint(AdjointPlan):
     @property
     def plan(self) -> AdjointPlan:
         """What a launch asks of it, without its code."""
-        return AdjointPlan(self.active, self.live_in, self.caches, self.returned, self.logs, self.finals)
+        return AdjointPlan(self.active, self.live_in, self.caches, self.returned, self.logs, self.finals, self.scratch)
 
 
 def kernel_adjoint(tbr: ToBeRecorded, cached: Collection[int] = ()) -> KernelAdjoint:
@@ -105,8 +107,9 @@ def kernel_adjoint(tbr: ToBeRecorded, cached: Collection[int] = ()) -> KernelAdj
         ReverseEmitter(primal).reverse(kernel.body, env, Cotangents(), state)
     block.ops[:0] = [*primal.tapes.declared, *logs.declared]
 
-    # the kernel; a thread that changes memory to take it back must be alone with it
-    serial = {"serial": True} if plan.arrays else {}
+    # the kernel; a thread that changes memory to take it back must be alone with it, as with scratch memory
+    scratch = scratch_memory(kernel)
+    serial = {"serial": True} if plan.arrays or scratch else {}
     func = Func(f"{kernel.name}_adjoint", block, kernel.span, kernel.dims, {**attrs, "adjoint": True, **serial})
     if plan.arrays:  # what is put back need not be loaded again
         func = forward_stores(func, _memory_of(func, tbr))
@@ -116,11 +119,12 @@ def kernel_adjoint(tbr: ToBeRecorded, cached: Collection[int] = ()) -> KernelAdj
     recorded = layout.entries or plan.arrays or tbr.returned
     return KernelAdjoint(
         tbr.active,
-        tuple(k for k, p in enumerate(func.params[: len(kernel.params)]) if p in loaded),
+        tuple(k for k, p in enumerate(kernel.params) if func.params[k] in loaded and p not in scratch),
         layout.arrays,
         tuple(logs.returned),
         tuple(logs.layouts),
         tuple(k for k, p in enumerate(kernel.params) if p in finals),
+        tuple(k for k, p in enumerate(kernel.params) if p in scratch),
         func,
         recording_kernel(tbr, layout, plan, attrs) if recorded else None,
         source,
@@ -139,8 +143,18 @@ def _adjoint_config(
     split, guarded = combined_calls(kernel), stored_calls(kernel)
     if plan.arrays or tbr.returned:  # the forward part has to go where the launch went, to the bit: it moves no value
         split, guarded = set(), guarded | split
-    unreadable = _unreadable(tbr, plan)
-    return AdjointConfig(tbr.varied, tbr.needed, gradient, finals, exclusive, cached, unreadable, split, guarded)
+    return AdjointConfig(
+        tbr.varied,
+        tbr.needed,
+        gradient,
+        finals,
+        exclusive,
+        cached,
+        _unreadable(tbr, plan),
+        split,
+        guarded,
+        keeping_gradients(kernel),
+    )
 
 
 def _unreadable(tbr: ToBeRecorded, plan: ReplayPlan) -> set[Op]:

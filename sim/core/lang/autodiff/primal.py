@@ -19,6 +19,7 @@ from sim.core.lang.autodiff.undo_stack import UndoStack
 from sim.core.lang.ir.builder import Builder
 from sim.core.lang.ir.clone import Env, copy_op
 from sim.core.lang.ir.core import Block, Op, Value
+from sim.core.lang.ir.inline import without_rule
 from sim.core.lang.types import int32
 
 
@@ -35,6 +36,7 @@ class AdjointConfig:
     unreadable: loads whose memory the launch overwrites and whose results nobody needs.
     split:      calls whose degenerate results are moved apart where they coincide (`degeneracy.py`).
     guarded:    calls that are not, and whose derivative may lack a part where results coincide: that is an error then.
+    keeping:    stores that leave the gradient there as it is.
     """
 
     varied: set[Value]
@@ -46,6 +48,7 @@ class AdjointConfig:
     unreadable: Collection[Op] = ()
     split: Collection[Op] = ()
     guarded: Collection[Op] = ()
+    keeping: Collection[Op] = ()
 
     def is_active(self, op: Op) -> bool:
         """Does a gradient flow through this operation with regions?"""
@@ -122,7 +125,9 @@ class PrimalEmitter:
 
     def _special(self, op: Op, env: Env) -> bool:
         """Emit what is not simply copied; returns whether it is."""
-        if op.name in ("store", "accum", "rule", "print", "assert"):
+        if without_rule(op, env):
+            return True
+        if op.name in ("store", "accum", "print", "assert"):
             if self.plan.stores(op):
                 self.undo.perform(op, env, push=True)
         elif is_degenerate(op):

@@ -137,7 +137,7 @@ class ReverseEmitter:
             b.accum(grad, where, touched, [cotangents.pop(moved[k]) for k in hit], at, exclusive)
             return
         cts = b.load(grad, where, touched, at)
-        if op.name == "store":
+        if op.name == "store" and op not in self.config.keeping:
             b.store(grad, where, touched, [b.const(0.0, ct.type) for ct in cts], at)
         if op.by_rule is not None:  # that has gone before, in its place
             return
@@ -196,8 +196,11 @@ class ReverseEmitter:
         if not goes_back(op, self.config.varied, self.config.gradient):
             return
         args = [env.get(v, v) for v in op.operands]
-        parts = emit_rule(self.b, op, args, [], self.config.gradient, self.config.finals)
-        for v, part in zip([v for v in op.operands if is_float(v)], parts, strict=True):
+        results = [r for r in op.results if is_float(r)]
+        cts = [cotangents.pop(r) if r in cotangents else self.b.const(0.0, r.type) for r in results]
+        parts = emit_rule(self.b, op, args, cts, self.config.gradient, self.config.finals)
+        given = op.operands[: len(op.callee.params)]
+        for v, part in zip([v for v in given if is_float(v)], parts, strict=True):
             self.add(cotangents, v, part)
 
     def _check_distinct(self, op: Op, env: Env, cts: Cotangents) -> None:

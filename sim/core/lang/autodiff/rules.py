@@ -3,12 +3,17 @@
 A function that only reads arrays is a `call`; its gradient function reads them as they were before the launch.  One
 that writes arrays stands in the kernel with all that it does, its writes marked `by_rule`, and a `rule` behind it: in
 the reverse sweep that runs first, sees the gradients of what was written, and adds to those of what was read; then the
-stores clear theirs, as any store does.  What the function itself has written the rule reads as it is after the launch.
+stores clear theirs, as any store does, but where the rule has changed that gradient itself: it knows what is left of
+it.  What the function itself has written the rule reads as it is after the launch.
+
+What a rule stores to array arguments is *scratch memory*: nothing else of the kernel may look there, and the threads of
+the adjoint take turns, so that one place does for all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from sim.core.lang.analysis.activity import is_float, ops_in_loops
 from sim.core.lang.errors import GradientError
@@ -34,6 +39,53 @@ def read_values(rule: Op) -> set[Value]:
     return {given[op.operands[0]] for op in walk(func.body) if op.name == "load" and op.operands[0] in given}
 
 
+def scratch_of(rule: Op) -> set[Value]:
+    """Array operands that the derivative of this `call` or `rule` stores to."""
+    func: Func = rule.attrs["vjp"]()
+    given = dict(zip(func.params, rule.operands, strict=False))
+    return {given[op.operands[0]] for op in walk(func.body) if op.row.writes and op.operands[0] in given}
+
+
+def scratch_memory(kernel: Func) -> set[Value]:
+    """Arrays that rules of this kernel use as scratch memory."""
+    return {v for op in walk(kernel.body) if op.name in ("call", "rule") for v in scratch_of(op)}
+
+
+class _Argument(NamedTuple):
+    """An array that a `rule` is given: its name in the function, and whether the function writes it, and the rule
+    changes its gradient."""
+
+    name: str
+    array: Value
+    written: bool
+    changed: bool
+
+    @property
+    def kept(self) -> bool:
+        """Whether what is left of its gradient is said by the rule."""
+        return self.written and self.changed
+
+
+def _arguments(rule: Op) -> list[_Argument]:
+    changed = {op.operands[0] for op in walk(rule.attrs["vjp"]().body) if op.row.writes}
+    written = {op.operands[0] for op in walk(rule.callee.body) if op.row.writes}
+    params = [p for p in rule.callee.params if isinstance(p.type, ArrayType)]
+    rows = zip(params, gradient_parameters(rule), strict=True)
+    return [_Argument(p.name, array, p in written, gradient in changed) for p, (array, gradient) in rows]
+
+
+def keeping_gradients(kernel: Func) -> set[Op]:
+    """Stores `by_rule` that leave a gradient as it is: their rule has changed it."""
+    kept = {
+        (rule.callee, given.array)
+        for rule in walk(kernel.body)
+        if rule.name == "rule"
+        for given in _arguments(rule)
+        if given.kept
+    }
+    return {op for op in walk(kernel.body) if op.row.writes and (op.by_rule, op.operands[0]) in kept}
+
+
 def written_by(kernel: Func, rule: Op) -> set[Value]:
     """Arrays that the function of this `rule` writes."""
     return {op.operands[0] for op in walk(kernel.body) if op.row.writes and op.by_rule is rule.callee}
@@ -50,15 +102,19 @@ def check_rules(kernel: Func, groups: Mapping[Value, int]) -> None:
     An array that the kernel writes is not as it was before the launch; one that the function itself writes is after the
     launch as the function has left it, if nothing else writes there.
     """
+    _check_scratch(kernel, groups)
+    _check_names(kernel, groups)
     ops = list(walk(kernel.body))
     written = {groups[op.operands[0]]: op.operands[0] for op in ops if op.row.writes}
     looped = ops_in_loops(kernel)
     for op in ops:
         if op.name not in ("call", "rule"):
             continue
-        own = written_by(kernel, op) if op.name == "rule" else set()
+        own = set[Value]()
+        if op.name == "rule":
+            own = written_by(kernel, op)
         for v in op.operands:
-            if groups.get(v) not in written or (op.name == "rule" and v not in read_values(op)):
+            if groups.get(v) not in written or (op.name == "rule" and v not in read_values(op)) or v in scratch_of(op):
                 continue
             writers = {o.by_rule for o in ops if o.row.writes and groups[o.operands[0]] == groups[v]}
             calls = [o for o in ops if o.name == "rule" and o.callee is op.callee]
@@ -79,6 +135,54 @@ def check_rules(kernel: Func, groups: Mapping[Value, int]) -> None:
             )
 
 
+def _check_scratch(kernel: Func, groups: Mapping[Value, int]) -> None:
+    """Refuse scratch memory that anything else looks at, or leaves something in."""
+    ops = list(walk(kernel.body))
+    for rule in ops:
+        if rule.name not in ("call", "rule"):
+            continue
+        for v in scratch_of(rule):
+            other = next((op for op in ops if _touches(op, groups[v], groups)), None)
+            if other is not None:
+                raise GradientError(
+                    f"the gradient function of `{rule.callee.name}` stores to '{v.name}', which is scratch memory then,"
+                    " and this kernel uses it for something else",
+                    other.span,
+                    "take an array for it alone",
+                )
+
+
+def _touches(op: Op, group: int, groups: Mapping[Value, int]) -> bool:
+    """Does an operation use an array otherwise than as scratch memory?"""
+    if op.row.memory:
+        return groups[op.operands[0]] == group
+    if op.name not in ("call", "rule"):
+        return False
+    body, read = op.callee.body, read_values(op) - scratch_of(op)
+    if op.name == "call":
+        given = dict(zip(op.callee.params, op.operands, strict=True))
+        read |= {given[o.operands[0]] for o in walk(body) if o.row.loads and o.operands[0] in given}
+    return any(groups.get(v) == group for v in read)
+
+
+def _check_names(kernel: Func, groups: Mapping[Value, int]) -> None:
+    """Refuse one array under two names, where a store under one would end what is added to its gradient by the other.
+
+    A function that is called several times may be given an array under another name the next time.
+    """
+    given = [(rule, a) for rule in walk(kernel.body) if rule.name == "rule" for a in _arguments(rule)]
+    for rule, a in given:
+        for other, b in given:
+            one = other.callee is rule.callee and a.name != b.name and groups[a.array] == groups[b.array]
+            if one and b.written and ((a.changed and rule is other) or (a.kept and not b.kept)):
+                raise GradientError(
+                    f"`{rule.callee.name}` is given the same memory as '{a.name}' and as '{b.name}', which it writes:"
+                    f" what its gradient function adds to adjoint[{a.name}] would be lost",
+                    rule.span,
+                    "pass two arrays",
+                )
+
+
 def emit_rule(
     b: Builder, rule: Op, args: Sequence[Value], cts: Sequence[Value], gradient: Memory, finals: Memory
 ) -> list[Value]:
@@ -93,9 +197,12 @@ def emit_rule(
     given: Env = dict(zip(func.params, [*final, *args[len(final) :], *cts, *(v or p for v, p in sums)], strict=True))
 
     def without(op: Op, env: Env) -> bool:
-        """What has no gradient takes none, and none comes from there."""
-        if not op.row.memory or op.operands[0] not in none:
+        """What has no gradient takes none, and none comes from there: it is an array without elements."""
+        if not (op.row.memory or op.name == "shape") or op.operands[0] not in none:
             return False
+        if op.name == "shape":
+            env[op.results[0]] = b.const(0, op.results[0].type)
+            return True
         env.update((r, b.const(0.0, r.type) if is_float(r) else r) for r in op.results)
         return True
 

@@ -93,6 +93,10 @@ def func_grad(f: Function) -> Callable[[Callable[..., Any]], Function]:
 
     The decorated function takes the arguments of f, then the cotangent of each floating result, and adds to
     `adjoint[x]` for each argument x with a derivative.  Also for functions without types (they are traced anew).
+
+    Of arrays, whole ones, rows `x[i]` and those in structs, `adjoint[x]` is the gradient: it is added to; that of an
+    array which f writes may be read and overwritten as well.  What f has written is read as f has left it.  An array
+    argument that it stores to is scratch memory, for nothing else in the kernel.
     """
     _check(f, "func_grad")
     caller = caller_locals(2)

@@ -140,7 +140,7 @@ UNSUPPORTED: Mapping[str, str] = {
     "*_tiled": "tiles; write the query without `_tiled`, in every thread",
     "*QueryTiled": _TILES,
     "MeshQueryAABBTiled": _TILES,
-    **dict.fromkeys(("Volume", "volume_*", "Texture*", "texture*", "GLTextureResource", "MarchingCubes"), _SAMPLED),
+    **dict.fromkeys(("Volume", "volume_*", "Texture*", "texture*", "GLTextureResource"), _SAMPLED),
     **dict.fromkeys(("fabric", "fabricarray*", "indexedfabricarray*"), "arrays of Fabric; use sim.indexedarray"),
     "fem": "finite elements in Warp's form; models are built by sim.ModelBuilder",
     "sparse": "sparse matrices; sim.optim.linear takes a LinearOperator, which launches their product",

@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sim.core.lang.autodiff.rules import gradient_parameters
 from sim.core.lang.autodiff.to_be_recorded import ToBeRecorded
-from sim.core.lang.errors import GradientError
 from sim.core.lang.ir.core import Func, Op, Value, split_memory, walk
 from sim.core.lang.types import Scalar
 
@@ -48,30 +46,6 @@ def potential_races(kernel: Func, groups: Mapping[Value, int], tbr: ToBeRecorded
         ):
             found |= members
     return frozenset(found)
-
-
-def refuse_shared_gradients(kernel: Func, groups: Mapping[Value, int]) -> None:
-    """Refuse gradient functions that look at a gradient in places which the store of another thread clears."""
-    known = _uniform(kernel)
-    for rule in walk(kernel.body):
-        if rule.name != "rule":
-            continue
-        func: Func = rule.attrs["vjp"]()
-        given = {p: affine_index(v, known) for p, v in zip(func.params, rule.operands, strict=False)}
-        inside = {v: form for v, form in {**_uniform(func), **given}.items() if form is not None}
-        for array, gradient in gradient_parameters(rule):
-            looks = [op for op in walk(func.body) if op.name == "load" and op.operands[0] is gradient]
-            stores = [op for op in walk(kernel.body) if op.name == "store" and groups[op.operands[0]] == groups[array]]
-            places = [*(_place(op, inside) for op in looks), *(_place(op, known) for op in stores)]
-            one_name = all(op.operands[0] is array for op in stores)
-            if looks and stores and not (one_name and _are_apart(places, kernel.dims)):
-                raise GradientError(
-                    f"the gradient function of `{rule.callee.name}` looks at adjoint[{array.name}] where another thread"
-                    f" may store to '{array.name}', which ends that gradient",
-                    looks[0].span,
-                    "look at the elements that the thread itself stores, at an index like tid(), or n * tid() + k with"
-                    " constants",
-                )
 
 
 @dataclass(frozen=True)

@@ -168,8 +168,9 @@ STRUCTURAL = {row.name: row for row in (
     Structural("tape_store", "tape, index, value", effect=True),
     # a function with a closed-form adjoint
     Structural("call", "*args {callee: Func, vjp[, separated]} -> results"),
-    # in a launch nothing; going back, `vjp` instead of the derivative of the writes marked `by_rule` before it
-    Structural("rule", "*args {callee, vjp}", effect=True),
+    # in a launch nothing: results as they are given; going back, `vjp` instead of the derivative of the operations
+    # before it that have made them, and of the writes marked `by_rule`
+    Structural("rule", "*args, *results {callee, vjp} -> results", effect=True),
     Structural("print", "*values {format}", effect=True),
     Structural("assert", "cond {message[, derivative]}", effect=True),
     # an optimisation barrier: the same value, of which the compiler of a device knows nothing

@@ -86,21 +86,33 @@ def transposed(a: Strided, axes: Sequence[int] | None) -> Placement:
 
 
 def viewed_as(a: Operand, dtype: DType) -> Placement:
-    """The same memory as elements of another type: of the same size, or vectors <-> their components."""
+    """The same memory as elements of another type: of the same size, or vectors <-> their components.
+
+    Raises ArrayError for other sizes, and for other numbers where there is a gradient: it would be lost.
+    """
     kind = as_type(dtype)
-    inner, inner_strides = element(a.dtype)[1:]
-    if inner and kind is scalar_of(a.dtype):  # vectors as their components
-        return a.buffer, a.offset, as_shape(a.shape + inner), a.strides + inner_strides, kind
-    if isinstance(kind, Homogeneous) and kind.dtype is a.dtype and len(a.shape) >= len(kind.shape):  # and back
-        cut = len(a.shape) - len(kind.shape)
-        if a.shape[cut:] == kind.shape and a.strides[cut:] == element(kind)[2]:  # all of it: one element
-            return a.buffer, a.offset, a.shape[:cut] or (1,), a.strides[:cut] or (size_of(kind),), kind
-    if size_of(kind) != size_of(a.dtype):
+    placed = _viewed(a, kind)
+    if placed is None:
         types = f"dtype {kind.__name__} from source dtype {a.dtype.__name__}"
         raise ArrayError(f"cannot create an array view with {types}: {_why_no_view(a, kind)}")
     if a.requires_grad and scalar_of(kind) is not scalar_of(a.dtype):
-        raise ArrayError(f"{a.dtype} elements with a gradient cannot be viewed as {kind}; clone it without")
-    return a.buffer, a.offset, a.shape, a.strides, kind
+        what = f"{a.dtype} elements with a gradient cannot be viewed as {kind}"
+        raise ArrayError(f"{what}; view sim.clone(x, requires_grad=False)")
+    return placed
+
+
+def _viewed(a: Operand, kind: Type) -> Placement | None:
+    """Where elements of another type lie in the memory of an array; None where they do not."""
+    inner, inner_strides = element(a.dtype)[1:]
+    mine = scalar_of(a.dtype)
+    if inner and isinstance(kind, Scalar) and mine is not None and kind.size == mine.size:  # vectors as components
+        return a.buffer, a.offset, as_shape(a.shape + inner), a.strides + inner_strides, kind
+    joins = isinstance(kind, Homogeneous) and isinstance(a.dtype, Scalar) and kind.dtype.size == a.dtype.size
+    if isinstance(kind, Homogeneous) and joins and len(a.shape) >= len(kind.shape):  # and back
+        cut = len(a.shape) - len(kind.shape)
+        if a.shape[cut:] == kind.shape and a.strides[cut:] == element(kind)[2]:  # all of it: one element
+            return a.buffer, a.offset, a.shape[:cut] or (1,), a.strides[:cut] or (size_of(kind),), kind
+    return (a.buffer, a.offset, a.shape, a.strides, kind) if size_of(kind) == size_of(a.dtype) else None
 
 
 def _why_no_view(a: Operand, kind: Type) -> str:

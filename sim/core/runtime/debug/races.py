@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from typing import NamedTuple
 from weakref import ref
 
 import numpy as np
 
-from sim.core.lang.autodiff.to_be_recorded import ToBeRecorded
 from sim.core.lang.errors import GradientError
-from sim.core.lang.instrument.race_freedom import potential_races, refuse_shared_gradients
+from sim.core.lang.instrument.gradient_looks import with_looks
+from sim.core.lang.instrument.race_freedom import potential_races
 from sim.core.lang.instrument.races import RaceCheck, address_check, exact_check
 from sim.core.lang.instrument.shadow_memory import ADD, KINDS, READ, REPORT
+from sim.core.lang.ir.core import Func
 from sim.core.lang.ir.store_forwarding import alias_groups
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.compiled.compiled import Compiled
@@ -104,7 +105,7 @@ class _Checks:
     """
 
     addresses: _CompiledCheck | None
-    spec: Specialisation
+    func: Callable[[], Func]
     watched: frozenset[int]
     active: frozenset[int]
     key: str
@@ -118,20 +119,12 @@ class _Checks:
         if self.addresses is not None and self.addresses.passes(call) is None:
             return
         if self.exact is None:
-            make = partial(_exact_check, self.spec, self.watched, self.active)
-            self.exact = _compiled(part_of(self.key, "exact check", sorted(self.active)), make)
+            key = part_of(self.key, "exact check", sorted(self.active))
+            self.exact = _compiled(key, lambda: exact_check(self.func(), self.watched, self.active))
             assert self.exact is not None
         report = self.exact.passes(call)
         if report is not None:
             raise _found(call, self.exact.make(), report)
-
-
-def _exact_check(spec: Specialisation, watched: frozenset[int], active: frozenset[int]) -> RaceCheck | None:
-    return exact_check(spec.func, watched, active)
-
-
-def _address_check(spec: Specialisation, watched: frozenset[int], active: frozenset[int]) -> RaceCheck | None:
-    return address_check(spec.func, watched, active)
 
 
 def _compiled(key: str, make: Callable[[], RaceCheck | None]) -> _CompiledCheck | None:
@@ -177,18 +170,22 @@ def _check_of(
 ) -> _Checks | _NoCheck:
     if spec.kernel.race_free:
         return _NoCheck()
-    watched = known(part_of(made.key, "races"), lambda: _watched(spec, aliases, made.tbr))
+
+    @cache
+    def func() -> Func:
+        """What is checked; other processes may know the verdict on it."""
+        return with_looks(spec.source, alias_groups(spec.source, aliases)) or spec.func
+
+    def found() -> frozenset[int]:
+        """Numbers of the arrays in which threads may meet."""
+        return potential_races(func(), alias_groups(func(), aliases), made.tbr)
+
+    watched = known(part_of(made.key, "races"), found)
     if not watched:
         return _NoCheck()
-    make = partial(_address_check, spec, watched, active)
-    addresses = _compiled(part_of(made.key, "address check", sorted(active)), make)
-    return _Checks(addresses, spec, watched, active, made.key)
-
-
-def _watched(spec: Specialisation, aliases: Aliases, tbr: ToBeRecorded) -> frozenset[int]:
-    """Numbers of the arrays in which threads may meet."""
-    refuse_shared_gradients(tbr.kernel, tbr.groups)
-    return potential_races(spec.func, alias_groups(spec.func, aliases), tbr)
+    key = part_of(made.key, "address check", sorted(active))
+    addresses = _compiled(key, lambda: address_check(func(), watched, active))
+    return _Checks(addresses, func, watched, active, made.key)
 
 
 def _content(buffer: Buffer) -> tuple[object, ...]:
@@ -247,6 +244,15 @@ def _refuse_bad_index(call: Call) -> None:
 
 def _found(call: Call, check: RaceCheck, report: np.ndarray) -> GradientError:
     op = check.sites[int(report[0]) - 1]
+    look = next((o for o in check.sites if "looks" in o.attrs and o.operands[0] is op.operands[0]), None)
+    if look is not None:
+        return GradientError(
+            f"launch of '{call.spec.kernel.name}': the gradient function of `{look.attrs['looks']}` looks at"
+            f" adjoint[{op.operands[0].name}] where another thread stores to '{op.operands[0].name}' or reads it, as"
+            f" thread {int(report[1])} does: the gradient depends on the order of the threads",
+            look.span,
+            "look at the elements that the thread itself stores",
+        )
     does = {"load": "reads", "store": "writes"}.get(op.name, "adds to")
     did = {READ: "read", ADD: "added to"}.get(int(report[3]), "written")
     other = f"thread {int(report[2])} has" if report[2] >= 0 else "other threads have"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -130,6 +131,21 @@ def _look(device: Device, compiled: Compiled, executable: Executable, fault: np.
         raise_fault(compiled, executable, fault, dims)
 
 
+@contextmanager
+def writing(arrays: Iterable[array | None], writer: str) -> Iterator[None]:
+    """Around what writes to these arrays: tapes and graphs are told."""
+    written, graph = [a for a in arrays if a is not None], capturing()
+    for a in written:
+        before_write(a, writer)
+    yield
+    for a in written:
+        a.buffer.version += 1
+        if a.buffer.owners is not None:
+            a.buffer.owners.written(a)
+        if graph is not None:
+            graph.writes(a)
+
+
 class Call:
     """A kernel bound to arguments: what `launch` runs, a tape records, and a recorded `Launch` repeats."""
 
@@ -178,16 +194,9 @@ class Call:
         recorder = recording.current()
         if recorder is not None:
             recorder.adjoint_launch(self, given)
-        for g in given.values():
-            before_write(g, f"adjoint launch of '{spec.kernel.name}'")
-        run(pair.adjoint, self.device, self.dims, [*self.args, *(given[k] for k in pair.plan.active)])
-        graph = capturing()
-        for g in given.values():
-            g.buffer.version += 1
-            if g.buffer.owners is not None:
-                g.buffer.owners.written(g)
-            if graph is not None:
-                graph.writes(g)
+        scratch = [self.args[k] for k in pair.plan.scratch]
+        with writing([*given.values(), *scratch], f"adjoint launch of '{spec.kernel.name}'"):
+            run(pair.adjoint, self.device, self.dims, [*self.args, *(given[k] for k in pair.plan.active)])
 
     def _checked(self, gradients: Mapping[int, array | None]) -> dict[int, array]:
         """The gradients, of which none is missing, and of which one is that of something written."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,7 @@ def to_host(data: HostData, dtype: Any = None) -> tuple[Type, np.ndarray]:
     scalar, inner, _ = element(kind)
     if isinstance(kind, Struct):
         return kind, np.atleast_1d(_records(data, kind))
-    host = _fit(_convert(_plain(data), scalar), kind, inner)
+    host = _fit(_convert(_plain(data, scalar), scalar), kind, inner)
     return kind, host if host.ndim > len(inner) else host.reshape((1, *inner))
 
 
@@ -108,7 +109,7 @@ def element_value(value: HostData, kind: Type) -> np.ndarray:
         if record is not None and record.size != 1:
             raise ArrayError(f"expected one {kind.name}, got {record.size}")
         return np.zeros((), kind.np) if record is None else record.reshape(()).copy()
-    given = _plain(value)
+    given = _plain(value, scalar)
     host = given.astype(bool) if scalar.kind == "b" and given.dtype.kind in "iuf" else _convert(given, scalar)
     if host.ndim == 0:
         return np.full(inner, host, scalar)
@@ -164,11 +165,17 @@ def clear(host: np.ndarray) -> None:
     host[...] = np.zeros((), host.dtype)
 
 
-def _plain(data: HostData) -> np.ndarray:
+def _plain(data: HostData, target: np.dtype | None = None) -> np.ndarray:
     try:
-        return np.asarray(data)
+        host = np.asarray(data)
     except ValueError as error:
         raise ArrayError(f"data does not form a rectangular array: {error}") from None
+    if target is not None and target.kind in "iu" and host.dtype == np.float64 and isinstance(data, Sequence):
+        whole = np.asarray(data, object)  # NumPy makes float64 of integers on both sides of 2^63, which rounds them
+        if all(isinstance(x, int) for x in whole.flat):
+            with suppress(OverflowError):
+                return whole.astype(target)
+    return host
 
 
 def _convert(host: np.ndarray, target: np.dtype) -> np.ndarray:

@@ -26,10 +26,11 @@ from sim.core.runtime.arrays.creation import empty, zeros
 from sim.core.runtime.compiled.argument_packing import Memory
 from sim.core.runtime.compiled.compiled import Compiled
 from sim.core.runtime.debug.races import refuse_races
+from sim.core.runtime.devices.device import Device
 from sim.core.runtime.devices.graph import add_node, add_whole_node, capturing, strand
 from sim.core.runtime.launch.adjoints import AdjointPair, Differentiated
 from sim.core.runtime.launch.aliases import Aliases
-from sim.core.runtime.launch.calls import Call, run, thread_count
+from sim.core.runtime.launch.calls import Call, run, thread_count, writing
 from sim.core.runtime.launch.hidden import refuse_gradients_by_address
 from sim.core.runtime.launch.sandbox import host_argument, on_cpu, on_host, run_sandboxed, sandboxed_arguments
 from sim.core.runtime.launch.structures import refuse_elsewhere, structure_memory
@@ -88,13 +89,18 @@ class LaunchRecord:
             for k in plan.active:
                 graph.uses_gradient(call.args[k].buffer)
         args = self._arguments_of_adjoint(gradients)
-        adjoint = partial(run, self.pair.adjoint, call.device, call.dims, args)
+        adjoint = partial(self._run_adjoint if plan.scratch else run, self.pair.adjoint, call.device, call.dims, args)
         saved = [replace(live_in) for live_in in self.structures if live_in.snapshot is not None]
         if saved:
             add_whole_node(partial(_with_restored, saved, adjoint), (), ())
         else:
             with strand(self.strand):
                 adjoint()
+
+    def _run_adjoint(self, adjoint: Compiled, device: Device, dims: tuple[int, ...], args: list[Any]) -> None:
+        """Run an adjoint that writes scratch memory."""
+        with writing([self.call.args[k] for k in self.pair.plan.scratch], f"adjoint of the {self}"):
+            run(adjoint, device, dims, args)
 
     def content(self) -> tuple[object, ...]:
         """Stands for what its arrays hold now: equal again only if nobody has written there, or others have where it

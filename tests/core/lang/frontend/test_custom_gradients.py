@@ -233,8 +233,104 @@ def test_what_gradient_functions_of_arrays_cannot_do():
     def uses(x: sim.array(dtype=f64), y: sim.array(dtype=f64)):
         y[0] = first(x)
 
-    with pytest.raises(sim.KernelError, match=r"add to their adjoint(.|\n)*write adjoint\[x\]\[i\] \+="):
+    with pytest.raises(sim.KernelError, match=r"add to the adjoint(.|\n)*write adjoint\[x\]\[i\] \+="):
         gradient(uses, 1, [1.0, 2.0])
+
+
+@sim.struct
+class Table:
+    values: sim.array(dtype=f64)
+    scale: f64
+
+
+@sim.struct
+class Tables:
+    first: Table
+    out: sim.array(dtype=f64)
+    n: int
+
+
+@sim.func
+def from_tables(ts: Tables, i: int) -> f64:
+    ts.out[i] = ts.first.values[i] * ts.first.values[i]
+    return ts.first.values[i] * ts.first.scale * f64(ts.n)
+
+
+@sim.func_grad(from_tables)
+def from_tables_grad(ts: Tables, i: int, ct: f64):
+    sim.adjoint[ts].first.scale += ts.first.values[i] * f64(ts.n) * ct
+    sim.adjoint[ts.first.values][i] += 10.0 * ts.first.scale * f64(ts.n) * ct  # seen to be used
+    sim.adjoint[ts].first.values[i] += 20.0 * ts.first.values[i] * sim.adjoint[ts.out][i]
+
+
+@sim.kernel
+def read_tables(ts: Tables, y: sim.array(dtype=f64)):
+    i = sim.tid()
+    own = ts
+    own.first.scale = ts.first.values[i] + ts.first.scale
+    y[i] = from_tables(own, i)
+
+
+def test_gradient_functions_take_structs_with_arrays():
+    ts, v = Tables(), np.array([0.5, -1.0, 2.0])
+    ts.first.values = sim.array(v, dtype=f64, requires_grad=True)
+    ts.first.scale, ts.n = 3.0, 2
+    ts.out, y = (sim.zeros(3, dtype=f64, requires_grad=True) for _ in range(2))
+    with sim.Tape() as tape:
+        sim.launch(read_tables, 3, [ts, y])
+    cts = np.array([[1.0, 2.0, 3.0], [0.1, 0.2, 0.3]])
+    tape.backward(grads={y: sim.array(cts[0], dtype=f64), ts.out: sim.array(cts[1], dtype=f64)})
+    np.testing.assert_allclose(ts.out.numpy(), v * v)
+    np.testing.assert_allclose(y.numpy(), 2.0 * v * (v + 3.0))
+    expected = 10.0 * (v + 3.0) * 2.0 * cts[0] + 20.0 * v * cts[1] + 2.0 * v * cts[0]
+    np.testing.assert_allclose(ts.first.values.grad.numpy(), expected)
+
+
+@sim.kernel
+def look_up_rows(tables: sim.array3d(dtype=f64), t: sim.array(dtype=f64), y: sim.array(dtype=f64)):
+    i = sim.tid()
+    y[i] = sample(tables[i, 1], t[i]) + sample(tables[i][-1], t[i])
+
+
+def test_gradient_functions_take_rows():
+    tables = sim.array(np.random.default_rng(4).normal(size=(3, 3, 5)), dtype=f64, requires_grad=True)
+    at = np.array([0.25, 3.5, 1.75])
+    t, y = sim.array(at, dtype=f64, requires_grad=True), sim.zeros(3, dtype=f64, requires_grad=True)
+    with sim.Tape() as tape:
+        sim.launch(look_up_rows, 3, [tables, t, y])
+    tape.backward(grads={y: sim.array([1.0, 2.0, 3.0], dtype=f64)})
+    expected, along, values = np.zeros((3, 3, 5)), np.zeros(3), tables.numpy()
+    for i, (a, ct) in enumerate(zip(at, (1.0, 2.0, 3.0), strict=True)):
+        k, w = int(a), a % 1.0
+        for row in (1, 2):
+            expected[i, row, k : k + 2] += 10.0 * ct * np.array([1.0 - w, w])
+            along[i] += 10.0 * ct * (values[i, row, k + 1] - values[i, row, k])
+    np.testing.assert_allclose(tables.grad.numpy(), expected)
+    np.testing.assert_allclose(t.grad.numpy(), along)
+
+
+@sim.kernel
+def read_a_row(x: sim.array2d(dtype=f64), y: sim.array(dtype=f64)):
+    i = sim.tid()
+    ts = Tables()
+    ts.first.values = x[0]
+    ts.out = y
+    y[i] = from_tables(ts, i)
+
+
+@sim.kernel
+def read_a_part(x: sim.array(dtype=f64), y: sim.array(dtype=f64)):
+    y[0] = sample(x[1:], y[1])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "words", "shape"),
+    [(read_a_row, "its argument 'ts' cannot be Tables", (2, 3)), (read_a_part, "its argument 'table' cannot be", 3)],
+)
+def test_other_parts_of_arrays_are_refused(kernel, words, shape):
+    x, y = sim.zeros(shape, dtype=f64, requires_grad=True), sim.zeros(3, dtype=f64, requires_grad=True)
+    with pytest.raises(sim.KernelError, match=rf"{words}(.|\n)*also arrays, their rows x\[i\]"):
+        sim.launch(kernel, 3, [x, y])
 
 
 # ------------------------------------------------------------------------------------------ errors

@@ -103,3 +103,13 @@ def test_pointers_and_types_of_numpy():
 def test_str_shows_the_values_as_numpy_does():
     assert str(sim.array([[1, 2], [3, 4]])) == str(np.array([[1, 2], [3, 4]]))
     assert repr(sim.array([1, 2])) == "array([1, 2], shape=(2,), dtype=int32, device=cpu)"
+
+
+def test_integers_on_both_sides_of_two_to_the_63() -> None:
+    """NumPy makes float64 of such a list, which has no 2^63 + 1."""
+    for data in ([0, 2**63 + 1], [[5, 2**64 - 1]], (2**63 + 1, 7)):
+        assert sim.array(data, dtype=sim.uint64).numpy().tolist() == np.array(data, object).tolist()
+    with pytest.raises(ValueError, match="-1.0 at index 0 does not fit uint64"):
+        sim.array([-1, 2**63 + 1], dtype=sim.uint64)
+    with pytest.raises(ValueError, match="0.5 at index 0 does not fit uint64"):
+        sim.array([0.5, 2**63 + 1], dtype=sim.uint64)

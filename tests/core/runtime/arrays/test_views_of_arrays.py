@@ -75,6 +75,11 @@ def test_view_as_another_type():
     assert flat.view(vec3).shape == (4,) and np.array_equal(flat.view(vec3).numpy(), x.numpy())
     assert np.array_equal(x[::2].view(float)[:, 1].numpy(), [1, 7])
     assert array([1.0]).view(t.uint32).numpy()[0] == 0x3F800000
+    bits = x.view(t.uint32)
+    assert bits.shape == (4, 3) and np.array_equal(bits.numpy(), x.numpy().view(np.uint32))
+    assert np.array_equal(bits.view(vec3).numpy(), x.numpy())
+    with pytest.raises(TypeError, match="cannot be viewed as int32; view sim.clone"):
+        zeros(2, dtype=vec3, requires_grad=True).view(int)
     with pytest.raises(ValueError, match=r"dtype vec2f from source dtype float32: the last axes of shape \(3,\)"):
         array([1.0, 2.0, 3.0]).view(vec2)
     with pytest.raises(TypeError, match="source dtype has size 4 bytes, but target dtype has size 8 bytes"):

@@ -28,7 +28,7 @@ from sim.core.lang.frontend.tracing.context import FLAGS, VALUE, Context, Frame,
 from sim.core.lang.frontend.tracing.hidden import hidden_parameters
 from sim.core.lang.frontend.tracing.views import seen_through_indices
 from sim.core.lang.ir.core import Func, Value
-from sim.core.lang.references import IndexedReference, Reference, StructOfReferences
+from sim.core.lang.references import IndexedReference, Reference, RowReference, StructOfReferences
 from sim.core.lang.types import ArrayType, CompositeType, Scalar, Struct, Type, int32
 
 Arguments = Sequence[Type | tuple[Type, ...]]
@@ -257,6 +257,10 @@ def parameter_value(t: Context, name: str, ty: TracedValue) -> TracedValue:
         return t.load(LValue(value, (t.b.const(0, int32),), ty.value))
     if isinstance(ty, IndexedReference):
         return seen_through_indices(t, name, ty)
+    if isinstance(ty, RowReference):
+        array, *indices = Value(ty.array, name), *(Value(int32, f"{name}_{k}") for k in range(ty.indices))
+        t.block.params += [array, *indices]
+        return ArrayRef(array, tuple(indices))
     if isinstance(ty, StructOfReferences):
         return StructValue(
             ty.struct, {key: parameter_value(t, f"{name}.{key}", part) for key, part in ty.fields.items()}
