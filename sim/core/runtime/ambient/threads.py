@@ -65,8 +65,8 @@ class _Pool:
 
     def _work(self, number: int, event: threading.Event) -> None:
         while not self.memory[STOP]:
-            event.clear()  # before the look at ACTIVE: a call to wake in between is not lost
-            if not self.memory[ACTIVE]:
+            event.clear()  # before the looks at STOP and ACTIVE: a call to wake in between is not lost
+            if not self.memory[STOP] and not self.memory[ACTIVE]:
                 event.wait()
             native().work(self.address, number, PATIENCE)
 

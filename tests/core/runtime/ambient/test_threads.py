@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from threading import Event, Thread
 from types import SimpleNamespace
 
 import numpy as np
@@ -178,6 +179,31 @@ def test_the_default_is_that_of_the_environment_or_the_cores_up_to_a_limit(monke
     monkeypatch.delattr(threads.os, "sched_getaffinity", raising=False)
     monkeypatch.setattr(threads.os, "cpu_count", lambda: None)
     assert threads._default_threads() == 1
+
+
+def test_a_thread_that_begins_to_wait_as_it_is_stopped(monkeypatch):
+    """Between its look at whether it is to stop and its wait it is told: it must not wait for a second time."""
+    looked, told = Event(), Event()
+
+    class Late(Event):
+        def clear(self):
+            looked.set()
+            told.wait()
+            super().clear()
+
+        def set(self):
+            super().set()
+            if looked.is_set():
+                told.set()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threads.threading, "Event", Late)
+        pool = threads._Pool(2)
+    looked.wait()
+    stopping = Thread(target=pool.stop, daemon=True)
+    stopping.start()
+    stopping.join(10.0)
+    assert not stopping.is_alive()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

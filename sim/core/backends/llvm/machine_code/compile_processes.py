@@ -54,8 +54,10 @@ class Request:
         return self._claimed.acquire(blocking=False)
 
     def answer(self, code: bytes) -> None:
-        self._code, self.text = code, ""
-        self._answered.set()
+        """The first answer counts; b"": there is none."""
+        if not self._answered.is_set():
+            self._code, self.text = code, ""
+            self._answered.set()
 
     def taken(self) -> bytes | None:
         """The object code; None where whoever asks is to make it."""
@@ -176,9 +178,9 @@ class CompileProcesses:
                     request.answer(process.build(request))
                     following = self._next()
             except OSError:
-                request.answer(b"")
                 return
             finally:
+                request.answer(b"")  # whatever it was that went wrong: somebody may wait
                 running.discard(process)
                 process.end()
 
