@@ -3,7 +3,9 @@
 A standard error follows from derivatives at one place.  Where contacts change what they do, as where two corners come
 to hit together, the loss may be far steeper within a thousandth than on either side of it: then the derivative is
 right, searches like to stop there, and a standard error by it is far too small.  Or recordings stop changing just
-beside it, to one side: a friction from which on something sticks is known to be at least that, and no more.
+beside it, to one side: a friction from which on something sticks is known to be at least that, and no more.  Or they
+jump a little every ten-thousandth, as where a rim rolls from one place that touches to the next: then differences as
+short as that are jumps as much as derivatives, and what two parameters do looks unlike though it is alike.
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ from dataclasses import replace
 import numpy as np
 
 from sim.core.lang.types import float64
-from sim.identify.assess.uncertainty import Uncertainty, coordinate_names
-from sim.identify.losses.jacobian import STEPS, Linearised, Simulated
+from sim.identify.assess.uncertainty import Uncertainty, assess, coordinate_names
+from sim.identify.losses.jacobian import STEPS, Linearised
+from sim.identify.losses.secants import Changes, changes_within, put_secants
 from sim.identify.problem import Problem
 
 WIDE, FURTHEST = 30.0, 0.05
@@ -25,37 +28,38 @@ LESS = 0.25
 """Part of what the derivatives tell, by squares, below which the stretch has the word."""
 SILENT = 1e-12
 """The same where nothing changes, or by rounding alone."""
-
-
-def has_switches(problem: Problem) -> bool:
-    """Whether contacts may change what they do, between one value of a parameter and the next."""
-    sets = problem.model.constraint_sets.values()
-    return problem.model.contact is not None or any(s.surface or s.constraint.unilateral for s in sets)
+TOGETHER = 2.0
+"""How many times larger a standard error by all secants at once has to be to have the word: these are curved by their
+stretch, and what nearly make up for each other tell by differences of it."""
 
 
 def held_against_wider(problem: Problem, known: Uncertainty) -> Uncertainty:
     """Standard errors by the derivatives, or by secants over a wider stretch where these tell much less to one side, or
-    to both, with notes.
+    to both, or of coordinates together, with notes.
 
     Two rollouts for each coordinate that has a standard error, and two more for each time that this grows.  The errors
-    by noise and by residuals stay as they are.
+    by noise and by residuals stay as they are; what follows from derivatives (`linearised`, correlations, how far the
+    optimum is away) goes by the secants where they tell less of coordinates together.
     """
     found, rollouts = known.linearised, 0
     assert found is not None
     told, factors, notes = np.diagonal(found.matrix), np.ones(found.x.size), []
     nearest = min(NEAREST * STEPS["float64" if problem.model.dtype is float64 else "float32"], FURTHEST)
+    secants = [jacobian.copy() for jacobian in found.jacobians]
     for i in np.flatnonzero(np.isfinite(known.deviations) & (known.deviations > 0)):
         wanted, reach, one = nearest, 0.0, False
         sides: list[int] = []
         while wanted > 2.0 * reach:  # as wide as the error that follows from it
             reach = float(np.clip(wanted, WIDE * known.deviations[i], FURTHEST))
-            wider, rollouts = told_within(problem, found, int(i), reach), rollouts + 2
+            changes, rollouts = changes_within(problem, found, int(i), reach), rollouts + 2
+            wider = {side: told_by(found, change, reach) for side, change in changes.items()}
             weak = [side for side, tells in wider.items() if tells < LESS * told[i]]
             if weak:
                 sides, one = weak, len(weak) < len(wider)
                 least = max(min(wider.values()), SILENT * told[i])
                 factors[i] = max(factors[i], float(np.sqrt(told[i] / least)))
             wanted = min(WIDE * known.deviations[i] * factors[i], FURTHEST)
+            put_secants(secants, int(i), changes, reach)
         if factors[i] > 1.0:
             towards = f"towards {'larger' if sides[0] > 0 else 'smaller'} values, " if one else ""
             why = "what slides begins to stick" if one else "contacts come together"
@@ -66,7 +70,7 @@ def held_against_wider(problem: Problem, known: Uncertainty) -> Uncertainty:
                 f" error is taken from there, {factors[i]:.2g} times as large{but}; look for it from other starts"
                 " (`--starts`), and at steps of another length"
             )
-    return replace(
+    alone = replace(
         known,
         errors={name: error * _largest(problem, name, factors) for name, error in known.errors.items()},
         measures={
@@ -78,28 +82,48 @@ def held_against_wider(problem: Problem, known: Uncertainty) -> Uncertainty:
         notes=(*known.notes, *notes),
         rollouts=known.rollouts + rollouts,
     )
+    return _together(problem, known, alone, replace(found, jacobians=secants))
 
 
-def told_within(problem: Simulated, found: Linearised, i: int, reach: float) -> dict[int, float]:
-    """What the recordings tell of coordinate i, J' W J, by secants as far as `reach` to each side of x, -1 and 1, that
-    lies within the bounds and does not break down."""
-    lower, upper = problem.bounds
-    told = {}
-    for side in (-1, 1):
-        h = side * reach
-        moved = found.x.copy()
-        moved[i] += h
-        if not lower[i] <= moved[i] <= upper[i]:
-            continue
-        try:
-            there = problem.residuals(moved, problem.simulate(moved, problem.fitted))
-        except FloatingPointError:
-            continue
-        changes = [other.in_units_of(part).values - part.values
-                   for part, other in zip(found.residuals, there, strict=True)]  # fmt: skip
-        told[side] = sum(float(np.sum(part.curvature * change**2))
-                         for part, change in zip(found.residuals, changes, strict=True)) / h**2  # fmt: skip
-    return told
+def _together(problem: Problem, known: Uncertainty, alone: Uncertainty, wide: Linearised) -> Uncertainty:
+    """What secants tell of all coordinates at once, where that is much less: by each of them alone recordings may
+    change as the derivatives say, and two of them still do the same, which derivatives on a jump do not show.
+
+    known: by the derivatives; alone: with what secants tell of each coordinate; wide: the secants.
+    """
+    by_all = assess(problem, wide)
+    usual = np.isfinite(known.deviations) & (known.deviations > 0)
+    ratio = np.divide(by_all.deviations, known.deviations, out=np.ones(usual.shape), where=usual)
+    more = usual & (ratio > TOGETHER * alone.widened)
+    if not more.any():
+        return alone
+    names = coordinate_names(problem)
+    listed = ", ".join(f"`{names[i]}` {ratio[i]:.2g} times" for i in np.flatnonzero(more))
+    note = (
+        f"differences over a wider stretch, of up to {FURTHEST:g} of a coordinate, tell the parameters apart less than"
+        f" the derivatives at the optimum do, as where recordings jump by little from one value to the next: standard"
+        f" errors are taken from there ({listed} as large); look from other starts (`--starts`), and at shorter steps"
+    )
+    factors = np.where(more, ratio, alone.widened)
+    return replace(
+        by_all,
+        errors={name: np.fmax(error, by_all.errors[name]) for name, error in alone.errors.items()},
+        by_noise=known.by_noise,
+        by_residuals=known.by_residuals,
+        measures={
+            name: (max(error, by_all.measures[name][0]), by_value) for name, (error, by_value) in alone.measures.items()
+        },
+        deviations=known.deviations * factors,
+        widened=known.widened * factors,
+        notes=(*by_all.notes, *(n for n in alone.notes if n not in known.notes), note),
+        rollouts=alone.rollouts,
+    )
+
+
+def told_by(found: Linearised, changes: Changes, reach: float) -> float:
+    """What recordings that change so tell of a coordinate that went so far: J' W J by a secant."""
+    return sum(float(np.sum(part.curvature * change**2))
+               for part, change in zip(found.residuals, changes, strict=True)) / reach**2  # fmt: skip
 
 
 def _largest(problem: Problem, name: str, factors: np.ndarray) -> float:
