@@ -39,7 +39,7 @@ def held_against_wider(problem: Problem, known: Uncertainty) -> Uncertainty:
 
     Two rollouts for each coordinate that has a standard error, and two more for each time that this grows.  The errors
     by noise and by residuals stay as they are; what follows from derivatives (`linearised`, correlations, how far the
-    optimum is away) goes by the secants where they tell less of coordinates together.
+    optimum is away) goes by the secants wherever they tell less.
     """
     found, rollouts = known.linearised, 0
     assert found is not None
@@ -95,8 +95,12 @@ def _together(problem: Problem, known: Uncertainty, alone: Uncertainty, wide: Li
     usual = np.isfinite(known.deviations) & (known.deviations > 0)
     ratio = np.divide(by_all.deviations, known.deviations, out=np.ones(usual.shape), where=usual)
     more = usual & (ratio > TOGETHER * alone.widened)
-    if not more.any():
+    if not more.any() and np.all(alone.widened <= known.widened):
         return alone
+    # what goes by derivatives, as the numerical error does, would be as much too small as the standard error
+    out = replace(alone, linearised=wide, correlation=by_all.correlation, away=by_all.away)
+    if not more.any():
+        return out
     names = coordinate_names(problem)
     listed = ", ".join(f"`{names[i]}` {ratio[i]:.2g} times" for i in np.flatnonzero(more))
     note = (
@@ -106,17 +110,14 @@ def _together(problem: Problem, known: Uncertainty, alone: Uncertainty, wide: Li
     )
     factors = np.where(more, ratio, alone.widened)
     return replace(
-        by_all,
+        out,
         errors={name: np.fmax(error, by_all.errors[name]) for name, error in alone.errors.items()},
-        by_noise=known.by_noise,
-        by_residuals=known.by_residuals,
         measures={
             name: (max(error, by_all.measures[name][0]), by_value) for name, (error, by_value) in alone.measures.items()
         },
         deviations=known.deviations * factors,
         widened=known.widened * factors,
         notes=(*by_all.notes, *(n for n in alone.notes if n not in known.notes), note),
-        rollouts=alone.rollouts,
     )
 
 

@@ -13,6 +13,7 @@ from sim.identify.assess.estimate import estimate
 from sim.identify.assess.uncertainty import (
     MOST,
     _notes,
+    _alike_in_time,
     _notes_on_residuals,
     assess,
     coordinate_names,
@@ -411,8 +412,7 @@ def test_of_parameters_with_several_numbers_the_pair_that_is_alike_most():
 
 def test_what_residuals_say():
     def say(scatter, own=(1.0, 1.0), actual=(1.0, 1.0)):
-        deviations = [np.array(own), np.array(actual)]
-        return _notes_on_residuals(np.maximum(*deviations), deviations, scatter)
+        return _notes_on_residuals(_alike_in_time(np.array(own), np.array(actual), scatter), scatter)
 
     assert not say(0.5, actual=(0.5, 0.5)) and not say(1.0) and not say(1.0, actual=(1.4, 1.5))
     assert [note[:42] for note in say(0.4, actual=(0.4, 0.4))] == ["the residuals are only 0.4 times the state"]

@@ -80,6 +80,8 @@ def test_a_narrow_place_does_not_make_a_value_well_known() -> None:
     assert np.array_equal(after.deviations, before.deviations * after.widened)
     (note,) = set(after.notes) - set(before.notes)
     assert note.startswith("`e`: within 0.05 of its coordinate, recordings change 18 times less") and "--starts" in note
+    # a numerical error goes by the same slope: by the steep one it were as much too small
+    assert after.linearised.matrix[0, 0] == pytest.approx(before.linearised.matrix[0, 0] / 18.0**2, rel=0.05)
 
 
 def test_what_changes_evenly_keeps_its_error() -> None:
