@@ -12,8 +12,8 @@ import pytest
 from sim.identify.assess.estimate import estimate
 from sim.identify.assess.uncertainty import (
     MOST,
-    _notes,
     _alike_in_time,
+    _notes,
     _notes_on_residuals,
     assess,
     coordinate_names,
