@@ -120,7 +120,7 @@ def assess(problem: Problem, found: Linearised) -> Uncertainty:
     unseen = free & ~(np.diagonal(matrix) > 0)
     known = np.isfinite(largest) & (largest > 0)
     away = float(np.max(np.abs(inverse @ found.descent)[known] / largest[known], initial=0.0))
-    alike = _alike_in_time(*deviations, scatter)
+    alike = _alike_in_time(deviations[0], deviations[1], scatter)
     notes = _notes(problem, names, largest, correlation, lost, unseen, x) + _notes_on_residuals(alike, scatter)
     measures = _measures(problem, found, covariance, lost)
     return Uncertainty(
