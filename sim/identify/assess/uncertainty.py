@@ -34,6 +34,9 @@ MOST = 40
 WEAK, LOST = 0.7, 3.0
 """Standard errors in coordinates (in a logarithm: factors of 2 and of 20) from which a remark is made."""
 
+ANYTHING = 1e6
+"""A factor of which it does not matter any more how large it is."""
+
 ALIKE, MATTERS = 0.95, 0.1
 """Two parameters are said to be hardly told apart from this correlation on, where one of them has a standard error in
 coordinates of more than this (10 % of a quantity with a logarithm): two that are known well may make up for each other
@@ -362,7 +365,7 @@ def _span(problem: Problem, name: str, deviation: float) -> str:
     parameter = next(p for p in problem.sought if name in p.labels)
     if parameter.transform.name == "log":
         factor = math.exp(min(deviation * float(np.max(parameter.transform.scale)), 300.0))
-        return f"its standard error is a factor of {factor:.2g}"
+        return f"its standard error is a factor of {f'{factor:.2g}' if factor < ANYTHING else 'more than a million'}"
     if parameter.transform.name == "log-cholesky":
         return f"a coordinate of the inertia has a standard error of {deviation:.2g} (1 is a factor of e)"
     return f"its standard error is {deviation:.2g} times its scale"

@@ -372,7 +372,7 @@ def test_a_standard_error_of_a_logarithm_is_a_factor():
     notes = remarks([1.0, 1.0, 1e9], stated=stated)
     assert notes[0] == "`c` is poorly known: its standard error is a factor of 7.4"
     assert notes[1] == "`d[0]` is poorly known: its standard error is a factor of 55"
-    assert notes[2].startswith("`d[1]` is not identifiable") and notes[2].endswith(f"{math.exp(300.0):.2g}")
+    assert notes[2].startswith("`d[1]` is not identifiable") and notes[2].endswith("a factor of more than a million")
 
 
 def correlated(n, **pairs) -> np.ndarray:
