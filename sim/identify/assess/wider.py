@@ -10,7 +10,7 @@ short as that are jumps as much as derivatives, and what two parameters do looks
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -28,6 +28,8 @@ LESS = 0.25
 """Part of what the derivatives tell, by squares, below which the stretch has the word."""
 SILENT = 1e-12
 """The same where nothing changes, or by rounding alone."""
+SAID = 1.1
+"""How many times larger a standard error is than by the derivatives, from where on a note says so."""
 TOGETHER = 2.0
 """How many times larger a standard error by all secants at once has to be to have the word: these are curved by their
 stretch, and what nearly make up for each other tell by differences of it."""
@@ -43,82 +45,108 @@ def held_against_wider(problem: Problem, known: Uncertainty) -> Uncertainty:
     """
     found, rollouts = known.linearised, 0
     assert found is not None
-    told, factors, notes = np.diagonal(found.matrix), np.ones(found.x.size), []
+    told = np.diagonal(found.matrix)
+    narrow: dict[int, _Narrow] = {}
     nearest = min(NEAREST * STEPS["float64" if problem.model.dtype is float64 else "float32"], FURTHEST)
-    secants = [jacobian.copy() for jacobian in found.jacobians]
-    for i in np.flatnonzero(np.isfinite(known.deviations) & (known.deviations > 0)):
-        wanted, reach, one = nearest, 0.0, False
-        sides: list[int] = []
+    # of the sides that tell less, for errors; of both sides, for where the optimum is
+    weakest, both = ([jacobian.copy() for jacobian in found.jacobians] for _ in range(2))
+    usual = np.isfinite(known.deviations) & (known.deviations > 0)
+    for i in map(int, np.flatnonzero(usual)):
+        wanted, reach = nearest, 0.0
         while wanted > 2.0 * reach:  # as wide as the error that follows from it
             reach = float(np.clip(wanted, WIDE * known.deviations[i], FURTHEST))
-            changes, rollouts = changes_within(problem, found, int(i), reach), rollouts + 2
+            changes, rollouts = changes_within(problem, found, i, reach), rollouts + 2
             wider = {side: told_by(found, change, reach) for side, change in changes.items()}
             weak = [side for side, tells in wider.items() if tells < LESS * told[i]]
             if weak:
-                sides, one = weak, len(weak) < len(wider)
                 least = max(min(wider.values()), SILENT * told[i])
-                factors[i] = max(factors[i], float(np.sqrt(told[i] / least)))
-            wanted = min(WIDE * known.deviations[i] * factors[i], FURTHEST)
-            put_secants(secants, int(i), changes, reach)
-        if factors[i] > 1.0:
-            towards = f"towards {'larger' if sides[0] > 0 else 'smaller'} values, " if one else ""
-            why = "what slides begins to stick" if one else "contacts come together"
-            but = f", and it is hardly {'smaller' if sides[0] > 0 else 'larger'}" if one else ""
-            notes.append(
-                f"`{coordinate_names(problem)[i]}`: {towards}within {reach:.2g} of its coordinate, recordings change"
-                f" {factors[i]:.2g} times less than the derivative at the optimum says, as where {why}: its standard"
-                f" error is taken from there, {factors[i]:.2g} times as large{but}; look for it from other starts"
-                " (`--starts`), and at steps of another length"
-            )
-    alone = replace(
-        known,
-        errors={name: error * _largest(problem, name, factors) for name, error in known.errors.items()},
-        measures={
-            name: (error * float(np.max(factors[found.slopes[name] != 0.0], initial=1.0)), by_value)
-            for name, (error, by_value) in known.measures.items()
-        },
-        deviations=known.deviations * factors,
-        widened=known.widened * factors,
-        notes=(*known.notes, *notes),
-        rollouts=known.rollouts + rollouts,
-    )
-    return _together(problem, known, alone, replace(found, jacobians=secants))
-
-
-def _together(problem: Problem, known: Uncertainty, alone: Uncertainty, wide: Linearised) -> Uncertainty:
-    """What secants tell of all coordinates at once, where that is much less: by each of them alone recordings may
-    change as the derivatives say, and two of them still do the same, which derivatives on a jump do not show.
-
-    known: by the derivatives; alone: with what secants tell of each coordinate; wide: the secants.
-    """
-    by_all = assess(problem, wide)
-    usual = np.isfinite(known.deviations) & (known.deviations > 0)
+                place = _Narrow(float(np.sqrt(told[i] / least)), reach, weak[0] if len(weak) < len(wider) else 0)
+                narrow[i] = max(place, narrow.get(i, place), key=lambda p: p.factor)
+            agreed = changes if _agree(found, changes, wider, reach) else _least(changes, wider)
+            put_secants(both, i, agreed, reach)
+            if not weak and i not in narrow:
+                put_secants(weakest, i, agreed, reach)
+            elif weak and narrow[i] is place:
+                put_secants(weakest, i, _least(changes, wider) if place.side else agreed, reach)
+                if min(wider.values()) < SILENT * told[i]:  # nothing at all: hardly anything, rather than not known
+                    for made, own in zip(weakest, found.jacobians, strict=True):
+                        made[..., i] = own[..., i] * np.sqrt(SILENT)
+            wanted = min(WIDE * known.deviations[i] * (narrow[i].factor if i in narrow else 1.0), FURTHEST)
+    by_all = assess(problem, replace(found, jacobians=weakest))
     ratio = np.divide(by_all.deviations, known.deviations, out=np.ones(usual.shape), where=usual)
-    more = usual & (ratio > TOGETHER * alone.widened)
-    if not more.any() and np.all(alone.widened <= known.widened):
-        return alone
-    # what goes by derivatives, as the numerical error does, would be as much too small as the standard error
-    out = replace(alone, linearised=wide, correlation=by_all.correlation, away=by_all.away)
-    if not more.any():
-        return out
-    names = coordinate_names(problem)
-    listed = ", ".join(f"`{names[i]}` {ratio[i]:.2g} times" for i in np.flatnonzero(more))
-    note = (
-        f"differences over a wider stretch, of up to {FURTHEST:g} of a coordinate, tell the parameters apart less than"
-        f" the derivatives at the optimum do, as where recordings jump by little from one value to the next: standard"
-        f" errors are taken from there ({listed} as large); look from other starts (`--starts`), and at shorter steps"
-    )
-    factors = np.where(more, ratio, alone.widened)
+    known = replace(known, rollouts=known.rollouts + rollouts)
+    more = np.array([usual[i] and ratio[i] > (1.0 if i in narrow else TOGETHER) for i in range(usual.size)], bool)
+    if not more.any() and not narrow:
+        return known
+    factors = np.where(more, ratio, 1.0)
+    central = assess(problem, replace(found, jacobians=both))
     return replace(
-        out,
-        errors={name: np.fmax(error, by_all.errors[name]) for name, error in alone.errors.items()},
+        known,
+        errors={
+            name: np.where(_any(problem, name, more), np.fmax(error, by_all.errors[name]), error)
+            for name, error in known.errors.items()
+        },
         measures={
-            name: (max(error, by_all.measures[name][0]), by_value) for name, (error, by_value) in alone.measures.items()
+            name: (max(error, by_all.measures[name][0]), by_value) for name, (error, by_value) in known.measures.items()
         },
         deviations=known.deviations * factors,
         widened=known.widened * factors,
-        notes=(*by_all.notes, *(n for n in alone.notes if n not in known.notes), note),
+        notes=(*known.notes, *_remarks(coordinate_names(problem), narrow, ratio, more)),
+        # what goes by derivatives, as the numerical error does, would be as much too small as the standard error
+        linearised=central.linearised,
+        correlation=central.correlation,
+        away=central.away,
     )
+
+
+@dataclass(frozen=True)
+class _Narrow:
+    """A place where the derivative says `factor` times as much as secants of `reach`, to one side alone or to both
+    (0)."""
+
+    factor: float
+    reach: float
+    side: int
+
+
+def _remarks(names: tuple[str, ...], narrow: dict[int, _Narrow], ratio: np.ndarray, more: np.ndarray) -> list[str]:
+    """What was found, in words: of narrow places, and of what tells parameters apart less."""
+    notes = []
+    for i, place in narrow.items():
+        if not ratio[i] > SAID:
+            continue
+        towards = f"towards {'larger' if place.side > 0 else 'smaller'} values, " if place.side else ""
+        why = "what slides begins to stick" if place.side else "contacts come together"
+        but = f", and it is hardly {'smaller' if place.side > 0 else 'larger'}" if place.side else ""
+        notes.append(
+            f"`{names[i]}`: {towards}within {place.reach:.2g} of its coordinate, recordings change"
+            f" {place.factor:.2g} times less than the derivative at the optimum says, as where {why}: its standard"
+            f" error is taken from there, {ratio[i]:.2g} times as large{but}; look for it from other starts"
+            " (`--starts`), and at steps of another length"
+        )
+    others = [f"`{names[i]}` {ratio[i]:.2g} times" for i in np.flatnonzero(more) if i not in narrow]
+    if others:
+        notes.append(
+            f"differences over a wider stretch, of up to {FURTHEST:g} of a coordinate, tell the parameters apart less"
+            " than the derivatives at the optimum do, as where recordings jump by little from one value to the next:"
+            f" standard errors are taken from there ({', '.join(others)} as large); look from other starts"
+            " (`--starts`), and at shorter steps"
+        )
+    return notes
+
+
+def _agree(found: Linearised, changes: dict[int, Changes], wider: dict[int, float], reach: float) -> bool:
+    """Whether the secants of both sides go the same way, so that their mean tells about what each of them does."""
+    if len(changes) < 2:
+        return True
+    mean = [0.5 * (above - below) for above, below in zip(changes[1], changes[-1], strict=True)]
+    return told_by(found, mean, reach) > LESS * min(wider.values())
+
+
+def _least(changes: dict[int, Changes], wider: dict[int, float]) -> dict[int, Changes]:
+    """The side that tells less."""
+    side = min(wider, key=lambda s: wider[s], default=0)
+    return {side: changes[side]} if changes else {}
 
 
 def told_by(found: Linearised, changes: Changes, reach: float) -> float:
@@ -127,6 +155,6 @@ def told_by(found: Linearised, changes: Changes, reach: float) -> float:
                for part, change in zip(found.residuals, changes, strict=True)) / reach**2  # fmt: skip
 
 
-def _largest(problem: Problem, name: str, factors: np.ndarray) -> float:
-    """Of the coordinates of a parameter."""
-    return float(np.max(factors[problem.space.slices[name]], initial=1.0))
+def _any(problem: Problem, name: str, chosen: np.ndarray) -> bool:
+    """Whether a coordinate of a parameter is among those chosen (n,)."""
+    return bool(chosen[problem.space.slices[name]].any())

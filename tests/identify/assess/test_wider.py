@@ -149,15 +149,48 @@ def test_a_run_looks_where_things_touch(scene: str, touches: bool, tmp_path, mon
     assert any("10 times less than the derivative" in note for note in notes) is touches
 
 
+class Steep(Narrow):
+    """Both steep within their widths, and what they do nearly alike, there and beside."""
+
+    def residuals(self, x, simulations) -> list[Residuals]:
+        e, mu = x + (self.steep - 1.0) * np.clip(x, -self.width, self.width)
+        moved = 5.0 * np.stack([np.full((FRAMES, 1), e + mu), np.full((FRAMES, 1), 0.1 * (e - mu)),
+                                np.zeros((FRAMES, 1))], axis=-1)  # fmt: skip
+        ones = np.ones((FRAMES, 1))
+        return [Residuals("match", "main", self.noise + moved, ones, np.arange(FRAMES), -ones.astype(int), "tip")]
+
+
+def test_what_makes_up_for_each_other_is_counted_once() -> None:
+    """Each of them is told 18 times less beside the narrow place; errors of the two together are, too, and no more.
+
+    A friction of .5 of a dragged rope had an error of 3.6, its compliance one of seven times its value: what jumps had
+    made alike was multiplied by what they had made steep."""
+    even, _ = known(Steep(steep=1.0))
+    before, after = known(Steep())
+    share = 1.0 + 26.0 * 1e-3 / FURTHEST
+    for name in ("e", "mu"):
+        assert before.errors[name] == pytest.approx(even.errors[name] / 27.0, rel=1e-2)
+        assert after.errors[name] == pytest.approx(even.errors[name] / share, rel=1e-2)
+    alike = Jumping(width=1.0)  # no narrow place: jumps that both have, at the same time
+    alike.jump, alike.common = 1e-3, True
+    true, _ = known(Steep(steep=1.0))
+    before, after = known(alike)
+    assert before.linearised.matrix[0, 0] > 10.0 * even.linearised.matrix[0, 0]
+    for name in ("e", "mu"):
+        assert after.errors[name] == pytest.approx(max(before.errors[name], true.errors[name]), rel=0.1)
+
+
 class Jumping(Narrow):
     """Places that change with `e` and `mu` alike, but for a tenth, and jump by little from one value to the next: the
     differences that derivatives are see another jump for each of the two."""
 
-    jump: float = 3e-4
+    jump: float = 1e-4
+    common: bool = False
 
     def residuals(self, x, simulations) -> list[Residuals]:
         phase = np.arange(FRAMES)[:, None]
-        e, mu = (x[k] + self.jump * np.sin(1e7 * x[k] + (1.7 + k) * phase) for k in (0, 1))
+        shared = 0.0 if self.common else 1.0
+        e, mu = (x[k] + self.jump * np.sin(1e7 * x[k] + (1.7 + shared * k) * phase) for k in (0, 1))
         moved = 5.0 * np.stack([e + mu, 0.1 * (e - mu), np.zeros((FRAMES, 1))], axis=-1)
         ones = np.ones((FRAMES, 1))
         return [Residuals("match", "main", self.noise + moved, ones, np.arange(FRAMES), -ones.astype(int), "tip")]
@@ -170,7 +203,7 @@ def test_jumps_do_not_tell_two_parameters_apart() -> None:
     smooth.jump = 0.0
     true, _ = known(smooth)
     before, after = known(rough)
-    assert before.errors["e"] < 0.2 * true.errors["e"] and abs(before.correlation[0, 1]) < 0.5
+    assert before.errors["e"] < 0.4 * true.errors["e"] and abs(before.correlation[0, 1]) < 0.8
     for name in ("e", "mu"):
         assert after.errors[name] == pytest.approx(true.errors[name], rel=0.05)
         assert np.array_equal(after.by_noise[name], before.by_noise[name])
