@@ -107,7 +107,7 @@ def find(root: SchemaLine, data: Any, dotted: str) -> SceneValue:
         if not size:
             raise NoSuchPath((*steps, words[0]), list(children))
         step, words = ".".join(words[:size]), words[size:]
-        lines, value, steps = (*lines, children[step]), inner(value, step), (*steps, step)
+        lines, value, steps = (*lines, children[step]), inner(line.kind.whole(value), step), (*steps, step)
     return SceneValue(steps, lines, value)
 
 
@@ -120,8 +120,9 @@ def every_path(root: SchemaLine, data: Any) -> Iterator[SceneValue]:
 def paths_below(at: SceneValue) -> Iterator[SceneValue]:
     """A value itself, and every path inside it."""
     yield at
+    inside = at.line.kind.whole(at.value)
     for step, line in at.line.kind.children(at.line, at.value if at.present else None).items():
-        yield from paths_below(SceneValue((*at.steps, step), (*at.lines, line), inner(at.value, step)))
+        yield from paths_below(SceneValue((*at.steps, step), (*at.lines, line), inner(inside, step)))
 
 
 def path_hint(root: SchemaLine, data: Any, dotted: str, accept: Callable[[SceneValue], bool]) -> str:
