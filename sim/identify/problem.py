@@ -20,6 +20,7 @@ from sim.identify.evaluate.alignment import InnerProblem
 from sim.identify.evaluate.evaluator import ContactLook, Evaluator, Onlooker, Prepared, Rolled
 from sim.identify.losses.jacobian import Linearised, linearise
 from sim.identify.losses.residuals import Residuals
+from sim.identify.losses.secants import by_secants, has_switches
 from sim.identify.losses.terms.base import Term, TrajectoryTerm
 from sim.identify.parameters.parameters import Parameter
 from sim.identify.parameters.transforms import ParameterSpace
@@ -60,11 +61,12 @@ class Description:
 @dataclass(eq=False)
 class _Memory:
     """What a search need not compute again: evaluations by coordinates, the last of a loss alone and the last
-    derivatives of residuals, the rollouts of the last evaluation, terms made ready."""
+    derivatives and secants of residuals, the rollouts of the last evaluation, terms made ready."""
 
     evaluations: dict[bytes, Evaluation] = field(default_factory=dict)
     value: tuple[bytes, Evaluation] | None = None
     linearised: tuple[bytes, Linearised] | None = None
+    secants: tuple[bytes, Linearised] | None = None
     last: tuple[bytes, list[Rolled]] = field(default_factory=lambda: (b"", []))
     prepared: Prepared = field(default_factory=dict)
 
@@ -282,6 +284,29 @@ class Problem:
         found = self._linearised(x)
         return found.step_matrix, found.descent
 
+    def secant(self, x: np.ndarray) -> tuple[float, np.ndarray]:
+        """As `approximate`, the gradient by secants of a wide stretch: the slope of what is rough."""
+        x = np.array(x, dtype=np.float64)
+        found = self._evaluate(x, gradient=False)
+        if self._remembered is not None:
+            self._remembered.value = x.tobytes(), found
+        return found.loss, -2.0 * self._by_secants(x).descent
+
+    def secant_gauss_newton(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As `approximate_gauss_newton`, of secants."""
+        found = self._by_secants(x)
+        return found.step_matrix, found.descent
+
+    def _by_secants(self, x: np.ndarray) -> Linearised:
+        """Residuals at x and secants."""
+        key, memory = np.array(x, dtype=np.float64).tobytes(), self._remembered
+        if memory is None:
+            return by_secants(self, x)
+        if memory.secants is None or memory.secants[0] != key:
+            known = self._evaluator.simulated(memory.last[1]) if memory.last[0] == key else None
+            memory.secants = key, by_secants(self, x, known)
+        return memory.secants[1]
+
     def _linearised(self, x: np.ndarray) -> Linearised:
         """Residuals at x and their derivatives."""
         key, memory = np.array(x, dtype=np.float64).tobytes(), self._remembered
@@ -344,7 +369,15 @@ class Problem:
         starts = self.space.starts(self.method.starts, self.method.seed)
         problems = [self.up_to(h) for h in self.method.horizons]
         stages = [
-            Stage(h.label, p.value_and_grad, p.gauss_newton, p.describe, p.approximate, p.approximate_gauss_newton)
+            Stage(
+                h.label,
+                p.value_and_grad,
+                p.gauss_newton,
+                p.describe,
+                p.approximate,
+                p.approximate_gauss_newton,
+                *((p.secant, p.secant_gauss_newton) if has_switches(p) else ()),
+            )
             for h, p in zip(self.method.horizons, problems, strict=True)
         ]
         with ExitStack() as memories:

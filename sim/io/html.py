@@ -47,12 +47,19 @@ def quantity(value: float | None, unit: str, digits: int = 4) -> str:
     return f"{format_number(value, digits)} {unit}".strip()
 
 
+LOST = 0.1
+"""Part of its standard error below which two digits of this leave none of a value."""
+
+
 def value_and_error(value: float, error: float) -> tuple[str, str]:
-    """Value and standard error, to two digits of the error: (`0.010003`, `0.000074`), (`2.810e5`, `0.012e5`)."""
+    """Value and standard error, to two digits of the error: (`0.010003`, `0.000074`), (`2.810e5`, `0.012e5`); a value
+    of which these would leave nothing to two digits of its own: (`0.16`, `20`)."""
     if not (math.isfinite(value) and math.isfinite(error) and error > 0):
         return format_number(value, 5), (
             "" if math.isnan(error) else "not identifiable" if math.isinf(error) else format_number(error, 2)
         )
+    if 0.0 < abs(value) < LOST * error:
+        return format_number(value, 2), format_number(error, 2)
     power = math.floor(math.log10(max(abs(value), error)))
     if -4 <= power < 5:
         power = 0
@@ -69,8 +76,8 @@ def with_error(value: float, error: float) -> str:
     first, second = value_and_error(value, error)
     if not math.isfinite(error) or error <= 0:
         return first
-    (a, _, power), (b, _, _) = first.partition("e"), second.partition("e")
-    return f"({a} ± {b})e{power}" if power else f"{a} ± {b}"
+    (a, _, power), (b, _, other) = first.partition("e"), second.partition("e")
+    return f"({a} ± {b})e{power}" if power and power == other else f"{first} ± {second}"
 
 
 def section(title: str, body: str, kind: str = "") -> str:

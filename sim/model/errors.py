@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sim.core.lang.errors import SimError
 
 
 class ModelError(SimError, ValueError):
     """A model that cannot be built.  ``what`` names the argument and its fault, ``hint`` the cure, ``of`` the label of
-    what is at fault, where that is found long after it was added.
+    what is at fault, where that is found long after it was added; ``others`` what was found with it, to be mended too.
 
     A scene file adds its own line and column.
     """
 
-    def __init__(self, what: str, hint: str = "", of: str = "") -> None:
-        self.what, self.hint, self.of = what, hint, of
-        super().__init__(f"{what}. {hint}" if hint else what)
+    def __init__(self, what: str, hint: str = "", of: str = "", others: Sequence[ModelError] = ()) -> None:
+        self.what, self.hint, self.of, self.others = what, hint, of, tuple(others)
+        super().__init__("\n".join([f"{what}. {hint}" if hint else what, *map(str, others)]))
 
 
 class UnknownPathError(ModelError, KeyError):

@@ -225,6 +225,8 @@ def _placed(holder: YamlNode, line: SchemaLine, steps: Sequence[str], node: Yaml
         return node
     step, rest = steps[0], steps[1:]
     child_line = line.kind.children(line, holder.plain)[step]
+    if isinstance(line.kind.whole(holder.plain), list) and not isinstance(holder.value, list):
+        holder = replace(holder, value=[holder])  # one that stands without its list
     if isinstance(holder.value, list):
         items = list(holder.value)
         items[int(step)] = _placed(items[int(step)], child_line, rest, node)

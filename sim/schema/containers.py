@@ -51,8 +51,12 @@ class List(Kind):
         return BROKEN if BROKEN in values else values
 
     def children(self, line: SchemaLine, value: Any) -> Mapping[str, SchemaLine]:
-        count = len(value) if isinstance(value, list) else 0
+        inside = self.whole(value)
+        count = len(inside) if isinstance(inside, list) else 0
         return {str(i): SchemaLine(str(i), self.item, line.doc, may_vary=line.may_vary) for i in range(count)}
+
+    def whole(self, value: Any) -> Any:
+        return [value] if self.alone and isinstance(value, dict) else value
 
 
 @dataclass(frozen=True)

@@ -123,6 +123,10 @@ class Kind(ABC):
         """The schema lines of what stands inside `value`, which `line` describes."""
         return {}
 
+    def whole(self, value: Any) -> Any:
+        """A value as it stands for itself: what may be left out around it put back."""
+        return value
+
     def read(self, node: YamlNode, steps: Steps, reading: Reading) -> Any:
         """The SI data of a node, or `BROKEN` with the problem noted."""
         reading.marks[steps] = node.mark

@@ -142,6 +142,24 @@ def test_overrides(tmp_path):
     assert load_text(tmp_path, CLOTH, {"time.substeps": 10, "time.duration": "500 ms"}).get("time.duration") == 0.5
 
 
+ALONE = """\
+format: 2
+time: {duration: 1, fps: 10, substeps: 2}
+objects:
+  hand: {body: {held: true, motion: {swing: [0, 0.1, 0], frequency: 2 Hz}}}
+"""
+
+
+@pytest.mark.parametrize("path", ["objects.hand.body.motion.0.swing.1", "objects.hand.body.motion.0.swing"])
+def test_one_that_stands_without_its_list_is_number_0(tmp_path, path):
+    """`motion.0.swing.1` could be sought, and the command line that a report gives for what was found was refused."""
+    value = "-0.2" if path.endswith("1") else "[0, -0.2, 0]"
+    scene = load_text(tmp_path, ALONE, [f"{path}={value}", "objects.hand.body.motion.0.frequency=3"])
+    assert scene.get("objects.hand.body.motion") == [{"swing": [0.0, -0.2, 0.0], "frequency": 3.0}]
+    with pytest.raises(SceneError, match=r"did you mean `objects.hand.body.motion.0.swing"):
+        load_text(tmp_path, ALONE, [f"{path.replace('.0.', '.1.')}={value}"])
+
+
 def test_a_later_choice_replaces_an_earlier_one(tmp_path):
     scene = load_text(tmp_path, CLOTH, ["optimize.adam.rate=0.5", "attachments.waist.motion.0.swing=[1, 0, 0]",
                                         "attachments.waist.motion.0.frequency=2"])  # fmt: skip

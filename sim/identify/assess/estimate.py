@@ -7,9 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from sim.identify.assess.uncertainty import MOST, Uncertainty, assess
-from sim.identify.assess.wider import has_switches, held_against_wider
+from sim.identify.assess.wider import held_against_wider
 from sim.identify.data.experiments import Simulation
 from sim.identify.losses.jacobian import Linearised, Numbers, linearise
+from sim.identify.losses.secants import has_switches
 from sim.identify.losses.terms.base import trajectory_terms
 from sim.identify.problem import Problem
 

@@ -34,6 +34,9 @@ MOST = 40
 WEAK, LOST = 0.7, 3.0
 """Standard errors in coordinates (in a logarithm: factors of 2 and of 20) from which a remark is made."""
 
+ANYTHING = 1e6
+"""A factor of which it does not matter any more how large it is."""
+
 ALIKE, MATTERS = 0.95, 0.1
 """Two parameters are said to be hardly told apart from this correlation on, where one of them has a standard error in
 coordinates of more than this (10 % of a quantity with a logarithm): two that are known well may make up for each other
@@ -41,6 +44,9 @@ as they like."""
 
 ONE_FACTOR = 0.1
 """Relative changes of several parameters that differ by less than this share are said to be by one factor."""
+
+FROM_FRAME_TO_FRAME = 1.5
+"""How much larger standard errors are by residuals that count as alike from frame to frame."""
 
 SINGULAR = 1e-12
 """Eigenvalues of the Gauss-Newton matrix, scaled to a diagonal of one, that count as zero."""
@@ -56,7 +62,8 @@ class Uncertainty:
     allowing for the parameters that were fitted.  measures: number -> (standard error, parameter -> d number / d
     parameter).  unseen: (n,) bool, coordinates on which no residual depends.  deviations: (n,) standard errors of the
     coordinates; widened: (n,) how many times what the derivatives tell, see `wider`.  away: how far x is from the
-    optimum of the linearised problem, in standard errors, the worst one.
+    optimum of the linearised problem, in standard errors, the worst one.  alike: how many times larger than those of
+    independent residuals of this size standard errors are, because residuals are alike from frame to frame.
     notes: remarks for people.  rollouts: how many simulations it took.  linearised: what it follows from.
     """
 
@@ -74,6 +81,7 @@ class Uncertainty:
     linearised: Linearised | None = None
     deviations: np.ndarray = field(default_factory=lambda: np.zeros(0))
     widened: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    alike: float = 1.0
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name} {short(error)}" for name, error in self.errors.items())
@@ -115,13 +123,12 @@ def assess(problem: Problem, found: Linearised) -> Uncertainty:
     unseen = free & ~(np.diagonal(matrix) > 0)
     known = np.isfinite(largest) & (largest > 0)
     away = float(np.max(np.abs(inverse @ found.descent)[known] / largest[known], initial=0.0))
-    notes = _notes(problem, names, largest, correlation, lost, unseen, x) + _notes_on_residuals(
-        largest, deviations, scatter
-    )
+    alike = _alike_in_time(deviations[0], deviations[1], scatter)
+    notes = _notes(problem, names, largest, correlation, lost, unseen, x) + _notes_on_residuals(alike, scatter)
     measures = _measures(problem, found, covariance, lost)
     return Uncertainty(
         names, errors, own, actual, correlation, scatter, measures, unseen, away, tuple(notes), x.size, found,
-        largest, np.ones(x.size),
+        largest, np.ones(x.size), alike,
     )  # fmt: skip
 
 
@@ -331,20 +338,24 @@ def _together(
     )
 
 
-def _notes_on_residuals(largest: np.ndarray, deviations: list[np.ndarray], scatter: float) -> list[str]:
+def _alike_in_time(own: np.ndarray, actual: np.ndarray, scatter: float) -> float:
+    """How many times larger standard errors (n,) by residuals are than those by noise of the residuals' size."""
+    known = np.isfinite(own) & np.isfinite(actual) & (own > 0)
+    return float(np.max(actual[known] / own[known] / (scatter or 1.0), initial=0.0))
+
+
+def _notes_on_residuals(alike: float, scatter: float) -> list[str]:
     """What the residuals say about the fit; that they are too large is said in `notes`."""
     notes = []
-    known = np.isfinite(largest) & (largest > 0)
     if scatter < 0.5:
         notes.append(
             f"the residuals are only {scatter:.2g} times the stated noise: the standard errors go by the stated "
             "noise and may be too large"
         )
-    ratio = deviations[1][known] / deviations[0][known] / (scatter or 1.0)
-    if np.max(ratio, initial=0.0) > 1.5:
+    if alike > FROM_FRAME_TO_FRAME:
         notes.append(
             "the residuals are alike from frame to frame, and so say less than their number: the standard errors "
-            f"are up to {ratio.max():.2g} times as large as for independent ones"
+            f"are up to {alike:.2g} times as large as for independent ones"
         )
     return notes
 
@@ -354,7 +365,7 @@ def _span(problem: Problem, name: str, deviation: float) -> str:
     parameter = next(p for p in problem.sought if name in p.labels)
     if parameter.transform.name == "log":
         factor = math.exp(min(deviation * float(np.max(parameter.transform.scale)), 300.0))
-        return f"its standard error is a factor of {factor:.2g}"
+        return f"its standard error is a factor of {f'{factor:.2g}' if factor < ANYTHING else 'more than a million'}"
     if parameter.transform.name == "log-cholesky":
         return f"a coordinate of the inertia has a standard error of {deviation:.2g} (1 is a factor of e)"
     return f"its standard error is {deviation:.2g} times its scale"

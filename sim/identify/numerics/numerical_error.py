@@ -42,6 +42,9 @@ EVALUATIONS, SMALL, BOLD = 4, 0.1, 2.0
 """Evaluations of a finer problem at most: a further one where the last one moves coordinates by more than `SMALL` (10 %
 of a quantity with a logarithm), each by `BOLD` at most."""
 
+NONE = 0.01
+"""Share of the error by steps below which more iterations are no remedy for it."""
+
 SAID_FROM = 1e-3
 """Relative numerical error from which it is compared with the standard error at all."""
 
@@ -80,13 +83,14 @@ class NumericalError:
     """The numerical error of identified values by cause.
 
     shifts: by `step`, `iterations`, `mesh`, as far as estimated; missing: the others, and why.  values: what was found.
-    evaluations: of refined problems.
+    evaluations: of refined problems.  held: parameters that stand on a bound, from where no estimate moves them.
     """
 
     values: dict[str, np.ndarray]
     shifts: dict[str, Shift]
     missing: dict[str, str]
     evaluations: int = 0
+    held: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
         return "\n".join(["NumericalError", *(f"  {name} {self.line(name)}" for name in self.values)])
@@ -109,6 +113,8 @@ class NumericalError:
 
     def line(self, name: str) -> str:
         """`step -1.2 %, iterations +0.1 %, mesh not estimated`; of a parameter of many numbers the largest."""
+        if name in self.held:
+            return "not estimated on a bound"
         parts = []
         for cause in CAUSES:
             if cause not in self.shifts:
@@ -151,7 +157,8 @@ class NumericalError:
         if largest == "mesh":
             return "take a finer mesh"
         solver, shorter = problem.solver, "shorter steps (`time.substeps`)"
-        if not isinstance(solver, SolverXPBD):
+        by = {cause: float(np.max(np.abs(shift.errors[name]))) for cause, shift in self.shifts.items()}
+        if not isinstance(solver, SolverXPBD) or by.get("iterations", np.inf) < NONE * by.get("step", 0.0):
             return f"take {shorter}"
         # One sweep from multipliers of zero leaves damping undone, however short the step (decision 19).
         swept = any(batch.set.slots.only_particles for batch in solver.batches)  # else there is nothing that it is for
@@ -204,7 +211,9 @@ def estimate_shifts(
             missing[cause] = str(error)
         except FloatingPointError as error:
             missing[cause] = f"the simulation breaks down ({error})"
-    return NumericalError(problem.space.unpack(found.x), shifts, missing, study.evaluations)
+    on_bounds = held_by_bounds(problem, found.x)
+    held = frozenset(name for name, part in problem.space.slices.items() if on_bounds[part].all())
+    return NumericalError(problem.space.unpack(found.x), shifts, missing, study.evaluations, held)
 
 
 class _Study:

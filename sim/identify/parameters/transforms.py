@@ -45,8 +45,12 @@ class Transform:
         return self._forward(np.asarray(p, dtype=np.float64)) / self.scale
 
     def to_physical(self, u: Any) -> np.ndarray:
-        """Physical values of coordinates; never outside the bounds, not even by rounding."""
-        return np.clip(self._back(np.asarray(u, dtype=np.float64) * self.scale), self.lower, self.upper)
+        """Physical values of coordinates; never outside the bounds, not even by rounding, and on a bound where they
+        are."""
+        v = np.asarray(u, dtype=np.float64)
+        low, high = self.coordinate_bounds()
+        inside = np.clip(self._back(v * self.scale), self.lower, self.upper)
+        return np.where(v <= low, self.lower, np.where(v >= high, self.upper, inside))
 
     def pull_back(self, u: Any, gradient: Any) -> np.ndarray:
         """d loss / d u from d loss / d p (chain rule)."""

@@ -58,7 +58,9 @@ def _unused(value: str, seen: Sequence[int]) -> str:
     if value in ("mu", "friction", "restitution") and not seen[0]:
         return "none ever touches"
     if value in ("mu", "friction") and not seen[1]:
-        return "none ever slips, so that any larger friction gives the same"
+        return (
+            "none ever slips, so that any larger friction gives the same (where the recording slides, begin with less)"
+        )
     if value == "restitution" and not seen[2]:
         return "none hits faster than what rests"
     return ""

@@ -11,7 +11,7 @@ import numpy as np
 
 from sim.core.lang.types import float32
 from sim.identify.assess.misfit import Misfit
-from sim.identify.assess.uncertainty import Uncertainty, coordinate_names
+from sim.identify.assess.uncertainty import FROM_FRAME_TO_FRAME, Uncertainty, coordinate_names
 from sim.identify.problem import Problem
 from sim.identify.search.horizon import Horizon
 from sim.identify.search.loop import OptimizeResult
@@ -20,8 +20,9 @@ from sim.identify.search.results import Result
 FAR = 0.5
 """Standard errors from the optimum from which a search counts as unfinished."""
 
-LARGE = 1.5
-"""Residuals over noise from which something is off."""
+LARGE, SMOOTH = 1.5, 1.2
+"""Residuals over noise from which something is off, and the same where they are alike from frame to frame, as noise is
+not: a stated noise may be a third too small, a motion that is another one leaves residuals in a row."""
 
 MOST_SHOWN = 4
 """Coordinates of one parameter that a note lists."""
@@ -207,7 +208,8 @@ def _too_far(problem: Problem, found: Result, known: Uncertainty | None, misfit:
     """Residuals that are much larger than the noise: what may be the cause, and how to find out."""
     fitted = [m.in_noise for m in misfit if m.estimated is None and any(e.name == m.experiment for e in problem.fitted)]
     ratio = known.scatter if known is not None else max(fitted, default=0.0)
-    if not ratio > LARGE:
+    alike = known is not None and known.alike > FROM_FRAME_TO_FRAME
+    if not ratio > (SMOOTH if alike else LARGE):
         return []
     tries = []
     if problem.method.starts == 1:

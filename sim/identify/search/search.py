@@ -1,5 +1,8 @@
 """A whole search: several starts on the first horizon, then one horizon after the other, from where the last one ended.
 
+Where contacts switch, a loss may be rough: no step along its gradient lowers it, and a few steps by secants of a wide
+stretch lead out (a detour), from where the search goes on.
+
 It can be interrupted and resumed to the bit anywhere behind the tournament of the starts.
 """
 
@@ -28,6 +31,10 @@ from sim.identify.search.starts import Chosen, choose_start
 COARSE = 1e-2
 """Gradient of the objective at which an earlier horizon is left: the next one moves the optimum anyway."""
 
+DETOURS, DETOUR, WORTH = 3, 10, 0.01
+"""How many detours on each horizon, their iterations at most, and the share of the loss that one has to take away for
+the search to go on from its end."""
+
 Log = Callable[[dict[str, Any]], Any]
 Save = Callable[[State], Any]
 Bounds = tuple[np.ndarray, np.ndarray]
@@ -39,7 +46,8 @@ class Stage:
 
     label: of the horizon.  value_and_grad, gauss_newton: of coordinates (n,), see `loop.optimize` and `GaussNewton`.
     describe: what the log says about a point.  approximate, approximate_gauss_newton: as the first two, but cheaper,
-    from differences alone.
+    from differences alone.  secant, secant_gauss_newton: the same from secants of a wide stretch, where contacts may
+    switch.
     """
 
     label: str
@@ -48,6 +56,8 @@ class Stage:
     describe: Callable[[np.ndarray], Mapping[str, Any]]
     approximate: ValueAndGrad
     approximate_gauss_newton: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+    secant: ValueAndGrad | None = None
+    secant_gauss_newton: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None
 
     def approach(self, method: Method) -> Approach | None:
         """How far from the minimum, where the method has a way."""
@@ -127,19 +137,35 @@ def search(
     for k in range(len(ended), len(stages)):
         stage, known, before = stages[k], _state_of(ended, chosen), last
         trouble: NonFinite | None = None
+        shown = _labelled(log, stage.label) if len(stages) > 1 else log
+        stop = method.stop if k == len(stages) - 1 else _coarse(method.stop)
+        detours, first = _detours(resume_state)
         try:
-            last = optimize(
-                stage.value_and_grad, x, bounds, method.minimizer(stage.gauss_newton), objective=method.objective,
-                iterations=method.limit if iterations is None else iterations,
-                stop=method.stop if k == len(stages) - 1 else _coarse(method.stop),
-                log=_labelled(log, stage.label) if len(stages) > 1 else log,
-                save=_with(known, save),
-                resume_state=resume_state, should_stop=should_stop, describe=stage.describe, after=after,
-                approach=stage.approach(method))  # fmt: skip
+            while True:
+                found = optimize(
+                    stage.value_and_grad, x, bounds, method.minimizer(stage.gauss_newton), objective=method.objective,
+                    iterations=method.limit if iterations is None else iterations, stop=stop, log=shown,
+                    save=_with({**known, "detours.count": detours, "detours.first": first}, save),
+                    resume_state=resume_state, should_stop=should_stop, describe=stage.describe, after=after,
+                    approach=stage.approach(method) if not detours else None)  # fmt: skip
+                if detours and found.stopped_because == "interrupted" and not found.state and last is not before:
+                    assert last is not None
+                    last = replace(last, stopped_because="interrupted")  # before the end of the detour was evaluated
+                    break
+                first = found.initial_loss if np.isnan(first) else first
+                last, resume_state = replace(found, initial_loss=first), None
+                out = None if detours == DETOURS else _detour(stage, last, bounds, method, shown, should_stop)
+                if out is None:
+                    break
+                if out.stopped_because == "interrupted":
+                    last = replace(last, stopped_because="interrupted")
+                    break
+                x, after = out.x, Progress(out.iterations + 1, out.evaluations, out.wall_s)
+                detours += 1
         except NonFinite as error:
             trouble = error
             if error.result is not None:
-                last = error.result
+                last = error.result if np.isnan(first) else replace(error.result, initial_loss=first)
             elif (
                 last is not None
             ):  # not even the start of this horizon works, which is where the search on the last one ended
@@ -159,6 +185,42 @@ def search(
         x, after = last.x, Progress(last.iterations + 1, last.evaluations, last.wall_s)
     assert last is not None
     return Search(last, ended, chosen)
+
+
+def _detour(
+    stage: Stage,
+    last: OptimizeResult,
+    bounds: Bounds,
+    method: Method,
+    log: Log | None,
+    should_stop: Callable[[], bool] | None,
+) -> OptimizeResult | None:
+    """A search by secants from where no step along the gradient lowered the loss; None where that is not so, nobody has
+    secants, or they lead no further.  What is saved stays that of before: a resumed search takes the same one."""
+    if last.stopped_because != "line_search" or stage.secant is None or not method.approaches:
+        return None
+    assert stage.secant_gauss_newton is not None
+    entries: list[dict[str, Any]] = []
+    try:
+        out = optimize(
+            stage.secant, last.x, bounds, method.minimizer(stage.secant_gauss_newton), objective=method.objective,
+            iterations=DETOUR, stop=replace(method.stop, gradient=COARSE), log=entries.append, should_stop=should_stop,
+            describe=stage.describe, after=Progress(last.iterations, last.evaluations, last.wall_s))  # fmt: skip
+    except NonFinite:
+        return None
+    if out.stopped_because != "interrupted" and not out.loss < (1.0 - WORTH) * last.loss:
+        return None
+    if log is not None:
+        for entry in entries[1:]:  # the first is where the search ended
+            log(entry)
+    return out
+
+
+def _detours(state: Mapping[str, Any] | None) -> tuple[int, float]:
+    """How many there were on this horizon, and its first loss (nan: not known yet)."""
+    if state is None:
+        return 0, float("nan")
+    return int(np.asarray(state.get("detours.count", 0))), float(np.asarray(state.get("detours.first", np.nan)))
 
 
 def _labelled(log: Log | None, label: str) -> Log | None:

@@ -154,9 +154,10 @@ class BuildContext:
         except SceneError as error:
             self.problems.extend(error.problems)
         except (ModelError, GeometryError, RecordingError) as error:
-            named = re.match(r"material\['(\w+)'\]", error.what) if material else None
-            own = self._entry_of(error.of) if path == WHOLE and isinstance(error, ModelError) else path
-            self.problem(f"{material}.{named[1]}" if named else own, error.what, error.hint)
+            for one in (error, *error.others) if isinstance(error, ModelError) else (error,):
+                named = re.match(r"material\['(\w+)'\]", one.what) if material else None
+                own = self._entry_of(one.of) if path == WHOLE and isinstance(one, ModelError) else path
+                self.problem(f"{material}.{named[1]}" if named else own, one.what, one.hint)
         except MemoryError as error:
             self.problem(
                 path,

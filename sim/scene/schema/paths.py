@@ -107,7 +107,7 @@ def find(root: SchemaLine, data: Any, dotted: str) -> SceneValue:
         if not size:
             raise NoSuchPath((*steps, words[0]), list(children))
         step, words = ".".join(words[:size]), words[size:]
-        lines, value, steps = (*lines, children[step]), inner(value, step), (*steps, step)
+        lines, value, steps = (*lines, children[step]), inner(line.kind.whole(value), step), (*steps, step)
     return SceneValue(steps, lines, value)
 
 
@@ -120,12 +120,16 @@ def every_path(root: SchemaLine, data: Any) -> Iterator[SceneValue]:
 def paths_below(at: SceneValue) -> Iterator[SceneValue]:
     """A value itself, and every path inside it."""
     yield at
+    inside = at.line.kind.whole(at.value)
     for step, line in at.line.kind.children(at.line, at.value if at.present else None).items():
-        yield from paths_below(SceneValue((*at.steps, step), (*at.lines, line), inner(at.value, step)))
+        yield from paths_below(SceneValue((*at.steps, step), (*at.lines, line), inner(inside, step)))
 
 
 def path_hint(root: SchemaLine, data: Any, dotted: str, accept: Callable[[SceneValue], bool]) -> str:
-    """A hint for a path that cannot be used: the closest accepted one, or the keys known where it goes wrong."""
+    """A hint for a path that cannot be used: that it has no value yet, the closest accepted one, or the keys known
+    where it goes wrong."""
+    if _left_out(root, data, dotted):
+        return f"it is a key that was left out: give it a value there, `{dotted.rpartition('.')[2]}: ...`"
     paths = [".".join(found.steps) for found in every_path(root, data) if accept(found)]
     close = difflib.get_close_matches(dotted, paths, 1, cutoff=0.75)
     if close:
@@ -141,6 +145,16 @@ def path_hint(root: SchemaLine, data: Any, dotted: str, accept: Callable[[SceneV
             return word_hint(step, value if isinstance(value, dict) else ())
         value = deeper
     return ""
+
+
+def _left_out(root: SchemaLine, data: Any, dotted: str) -> bool:
+    """Whether the schema knows a path, and the scene has all of it but its last key."""
+    try:
+        found = find(root, data, dotted)
+        above = find(root, data, ".".join(found.steps[:-1]))
+    except NoSuchPath:
+        return False
+    return not found.present and isinstance(above.value, dict)
 
 
 def overlap(a: Steps, b: Steps) -> bool:

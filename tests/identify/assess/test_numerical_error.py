@@ -13,6 +13,7 @@ from sim.cli import main
 from sim.identify.losses.jacobian import linearise
 from sim.identify.numerics import estimate_shifts, numerical_error
 from sim.identify.numerics.finer import more_iterations, shorter_steps
+from sim.identify.numerics.numerical_error import NumericalError, Shift
 from sim.identify.problem import NotRefined
 from sim.solvers import NumericsWarning
 
@@ -174,3 +175,30 @@ def test_nothing_is_said_where_nothing_moves(tmp_path):
         error = numerical_error(problem, problem.space.pack({"compliance": 0.01}))
     assert float(error.errors["compliance"]) < 1e-6
     assert error.missing["mesh"].startswith("chains, loose points and rigid bodies have no mesh")
+
+
+def test_a_value_on_its_bound_has_none(tmp_path):
+    """Zero would say that it does not depend on the numerics."""
+    drape(tmp_path)
+    problem = sim.load_scene(
+        tmp_path / "scene.yaml", {"parameters.bend.bounds": [12.0, 1e3], "parameters.bend.start": 20.0}
+    ).build()
+    low = problem.bounds[0]
+    error = estimate_shifts(problem, linearise(problem, low), causes=["step"])
+    assert error.line("bend") == "not estimated on a bound" and not error.notes(problem)
+    assert "step" in estimate_shifts(problem, linearise(problem, low + 0.01), causes=["step"]).line("bend")
+
+
+def told_with(iterations: float) -> NumericalError:
+    shifts = {
+        cause: Shift(cause, {"bend": np.array(share)}, {"bend": np.array(share)}, 2.0, 1.0)
+        for cause, share in (("step", 0.1), ("iterations", iterations))
+    }
+    return NumericalError({"bend": np.array(1.0)}, shifts, {})
+
+
+def test_more_iterations_are_advised_where_they_help(tmp_path):
+    problem = drape(tmp_path)
+    (some,), (none,) = (told_with(share).notes(problem) for share in (0.05, 1e-6))
+    assert "more iterations or shorter steps" in some
+    assert "take shorter steps" in none and "iterations" not in none.partition("take")[2]

@@ -32,10 +32,16 @@ def test_closed_forms(transform, p, u, slope):
 def test_physical_values_stay_within_the_bounds_to_the_bit():
     for transform in (Transform(0.1, 0.3), LogTransform(0.1, 0.3)):
         assert transform.to_physical([-700.0, 700.0]).tolist() == [0.1, 0.3]
-        ends = transform.to_physical(np.stack(transform.coordinate_bounds()))
-        np.testing.assert_allclose(ends, [0.1, 0.3], rtol=1e-15)
-        assert ends[0] >= 0.1 and ends[1] <= 0.3
     assert Transform(0.1).to_physical(-5.0) == 0.1 and Transform(None, 0.3).to_physical(5.0) == 0.3
+
+
+@pytest.mark.parametrize("low", [1e-4, 0.1, 0.3, 7e3])
+@pytest.mark.parametrize("scale", [1.0, 0.3])
+def test_what_ends_on_a_bound_stands_on_it(low, scale):
+    """exp(log(1e-4)) is a little more than 1e-4: a search ended on that bound, without a standard error, and unsaid."""
+    for transform in (Transform(low, 3.0 * low, scale), LogTransform(low, 3.0 * low, scale)):
+        ends = transform.to_physical(np.stack(transform.coordinate_bounds()))
+        assert ends.tolist() == [low, 3.0 * low] and transform.side(ends).tolist() == [-1, 1]
 
 
 def test_bounds_of_coordinates():

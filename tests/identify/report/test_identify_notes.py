@@ -161,6 +161,17 @@ def test_another_minimum(tmp_path):
     assert not named(notes(grown, grown.optimize()), "the misfit is")
 
 
+@pytest.mark.parametrize(("scatter", "alike", "told"), [
+    (1.3, 2.5, 1), (1.3, 1.2, 0), (1.1, 2.5, 0), (1.6, 1.2, 1), (1.6, 2.5, 1),
+])  # fmt: skip
+def test_a_misfit_that_is_no_noise_is_told_sooner(tmp_path, scatter, alike, told):
+    """A tossed tetrahedron found e = .33 for .4 with residuals 1.4 times the noise, one frame like the next."""
+    problem = spring(tmp_path, GROWING)
+    found = problem.optimize(0)
+    uncertainty = replace(known(problem, found.search.x), scatter=scatter, alike=alike)
+    assert len(named(notes_on(problem, found, uncertainty, [], 1, "run"), "the misfit is")) == told
+
+
 # ------------------------------------------------------------------------------------------------ starts
 def test_where_every_start_began_and_went(tmp_path, capsys):
     write_target(tmp_path, SHEET, overrides={"objects.sheet.cloth.material.distance.compliance": 0.02})

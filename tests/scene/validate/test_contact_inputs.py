@@ -74,3 +74,17 @@ def test_a_surface_thicker_than_its_edges_is_a_note(tmp_path: Path, thickness: s
     (tmp_path / "thick.yaml").write_text(f"{text}contact: {{self: [cloth], thickness: {thickness}}}\n")
     notes = sim.load_scene(tmp_path / "thick.yaml").build().description.notes
     assert any("keeps 150 mm from itself, and none of its edges is longer than 141 mm" in n for n in notes) == said
+
+
+@pytest.mark.parametrize(("of", "said"), [
+    ("shapes.floor.friction", "a key that was left out: give it a value there, `friction: ...`"),
+    ("objects.crate.body.shapes.hull.restitution", "a key that was left out: give it a value there, `restitution"),
+    ("shapes.floor.frictoin", "known here|did you mean"),
+    ("shapes.flor.restitution", r"did you mean `(shapes\.)?floor"),
+])  # fmt: skip
+def test_a_coefficient_without_a_value_is_asked_for(tmp_path: Path, of: str, said: str) -> None:
+    """`shapes.floor.restitution` was proposed for a friction that the scene only had no value for."""
+    text = SCENE.replace("friction: 0.3", "restitution: 0.5")
+    seek = f"parameters: {{mu: {{of: {of}}}}}\nmarkers: {{m: {{on: crate, where: {{all: true}}}}}}\n"
+    told = problems(tmp_path, text + seek + "loss: [{slow: {marker: m, scale: 1 m/s}}]\n")
+    assert re.search(said, told["parameters.mu.of"]), told

@@ -105,3 +105,40 @@ def test_a_search_that_ends_inside_of_a_shape_says_so(tmp_path: Path) -> None:
     (note,) = inside_notes(problem, problem.space.pack({"height": np.array(-0.1)}))
     assert "with the values found, 5 points of `rope` start inside the shape `floor`, at most 0.1 m deep" in note
     assert problem.model["rope.position"].numpy()[0][1] == pytest.approx(0.05)
+
+
+def test_all_pairs_are_told_at_once(tmp_path: Path) -> None:
+    """A scene with three balls in a row, each in the next, and the first in the floor."""
+    rows = "\n".join(
+        f"  b{k}: {{body: {{shapes: {{s: {{sphere: {{radius: 3 cm}}, density: 100}}}}}}, position: [{x}, {y}, 0]}}"
+        for k, (x, y) in enumerate([(0.0, 0.02), (0.04, 0.04), (0.08, 0.05)])
+    )
+    text = f"format: 2\ntime: {{duration: 0.1, fps: 10, substeps: 10}}\nobjects:\n{rows}\n"
+    (tmp_path / "row.yaml").write_text(text + "shapes:\n  floor: {plane: {normal: [0, 1, 0]}}\n")
+    with pytest.raises(SceneError) as error:
+        sim.load_scene(tmp_path / "row.yaml").build()
+    told = [(p.path, p.what.partition(" begin ")[0]) for p in error.value.problems]
+    assert told == [
+        ("objects.b0", "b0.s and b1.s"), ("objects.b0", "b0.s and floor"), ("objects.b1", "b1.s and b2.s")
+    ]  # fmt: skip
+    builder = sim.ModelBuilder()
+    for k in range(3):
+        body = builder.add_body([0.04 * k, 0, 0], label=f"b{k}")
+        builder.add_shape_sphere(body, radius=0.03, label="s", cfg=sim.ModelBuilder.ShapeConfig(density=100.0))
+    with pytest.raises(sim.ModelError, match=r"(?s)b0.s and b1.s begin .* of the other\nb1.s and b2.s begin"):
+        builder.finalize()
+
+
+@pytest.mark.parametrize("how", ["mass: 0", "held: true"])
+def test_what_no_step_moves_may_stand_in_the_floor(tmp_path: Path, how: str) -> None:
+    """A ramp with its foot in the floor, and two that cross; what moves may still not begin in it."""
+    ramp = f"{{body: {{{how}, shapes: {{r: {{box: {{half: [0.3, 0.05, 0.2]}}}}}}}}, turn: [0, 0, ANGLE]}}"
+    ball = "{body: {shapes: {s: {sphere: {radius: 3 cm}, density: 100}}}, position: [0, HEIGHT, 0]}"
+    objects = f"objects:\n  up: {ramp}\n  down: {ramp}\n  ball: {ball}\n".replace("ANGLE", "0.3", 1)
+    text = "format: 2\ntime: {duration: 0.1, fps: 10, substeps: 10}\n" + objects.replace("ANGLE", "-0.3")
+    text += "shapes:\n  floor: {plane: {normal: [0, 1, 0]}}\n"
+    (tmp_path / "ramps.yaml").write_text(text.replace("HEIGHT", "0.5"))
+    sim.load_scene(tmp_path / "ramps.yaml").build()
+    (tmp_path / "ramps.yaml").write_text(text.replace("HEIGHT", "0.07"))
+    with pytest.raises(SceneError, match=r"ball.s begin"):
+        sim.load_scene(tmp_path / "ramps.yaml").build()

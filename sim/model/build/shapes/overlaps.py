@@ -22,6 +22,8 @@ from sim.model.visuals import MeshForm
 
 ALLOWED = 0.1
 """How deep they may be, in parts of the least half width of the smaller one: contacts push them out at the start."""
+TOLD = 20
+"""Pairs after which nobody looks for more."""
 HALVINGS, AROUND = 40, 16
 """Steps of the search for the deepest place of a line, and places of a rim that lines go to."""
 
@@ -108,7 +110,9 @@ def distances_from_triangles(point: np.ndarray, triangles: np.ndarray) -> tuple[
 
 
 def check_apart(model: Model, shapes: Sequence[ShapeBlock], joined: set[tuple[int, int]]) -> None:
-    """Raises ModelError where two shapes that collide begin inside of each other, in the first world."""
+    """Raises ModelError where shapes that collide begin inside of each other, in the first world: of every pair, up to
+    `TOLD` of them.  Two of which no step moves any may be: a ramp is let into the floor that it stands on."""
+    moves = np.append(model.device.numpy(model.body_inv_mass) > 0, False)  # the world, -1, last
     read = model.device.numpy
     sizes, frames, poses = (
         read(a).astype(np.float64) for a in (model.shape_scale, model.shape_transform, model.body_q)
@@ -125,8 +129,11 @@ def check_apart(model: Model, shapes: Sequence[ShapeBlock], joined: set[tuple[in
     ]
     if len(solids) < 2:
         return
+    found: list[ModelError] = []
     places, around = np.array([s.at for s in solids]), np.array([s.around for s in solids])
     for i, j in _close(places, around):
+        if not moves[shapes[i].bodies[0]] and not moves[shapes[j].bodies[0]]:
+            continue
         meet = collide(shapes[i], shapes[j], joined) or any(
             shapes[a].bodies[0] < 0 and meets_world(shapes[a], shapes[b]) for a, b in ((i, j), (j, i))
         )
@@ -140,11 +147,17 @@ def check_apart(model: Model, shapes: Sequence[ShapeBlock], joined: set[tuple[in
             depth = max(a.depth_in(b), b.depth_in(a), _crossed(a, b), _pierced(a, b), _pierced(b, a))
             least = min(s.width for s in (a, b) if s.kind != "plane")
         if depth > ALLOWED * least:
-            raise ModelError(
-                f"{shapes[i].label} and {shapes[j].label} begin {depth:.3g} m inside of each other",
-                "Move one of them, or leave it out of the `touches` of the other",
-                of=shapes[i].label,
+            found.append(
+                ModelError(
+                    f"{shapes[i].label} and {shapes[j].label} begin {depth:.3g} m inside of each other",
+                    "Move one of them, or leave it out of the `touches` of the other",
+                    of=shapes[i].label,
+                )
             )
+        if len(found) == TOLD:
+            break
+    if found:
+        raise ModelError(found[0].what, found[0].hint, found[0].of, found[1:])
 
 
 def _within(solid: PlacedSolid, of: PlacedSolid, sdf: Constraint | None) -> float:
