@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 from tools.physics.models import DT, swung_sheet
-from tools.physics.rollouts import WORLDS, found
+from tools.physics.rollout_worlds import WORLDS, found
 
 import sim
 

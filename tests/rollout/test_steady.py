@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 from tools.physics.models import DT, gradients, swung_sheet
-from tools.physics.rollouts import WORLDS, found
+from tools.physics.rollout_worlds import WORLDS, found
 
 import sim
 from sim.core.runtime.tape.tape import Tape
