@@ -169,22 +169,23 @@ class StepGraphs:
 class _GraphPerStep:
     """One graph per step in one direction, in the order of the steps.
 
-    joined: by first step, step behind the last, and number of steps where it is not for series of any length.
+    joined: by first step and step behind the last, those that longer and shorter series of the same steps share.
     """
 
     of_step: StepSeries
     backward: bool = False
-    joined: dict[tuple[int, int, int], Graph] = field(default_factory=dict)
+    joined: dict[tuple[int, int], Graph] = field(default_factory=dict)
+    _at_end: dict[tuple[int, int], Graph] = field(init=False, default_factory=dict)
 
     def replay(self, begin: int, end: int) -> None:
         """Steps `begin` to `end - 1`."""
         pieces = [(first, min(first + LONGEST, end)) for first in range(begin, end, LONGEST)]
-        for first, stop in reversed(pieces) if self.backward else pieces:
-            piece = first, stop, 0 if self.of_step.shared(stop) else self.of_step.count
-            if piece not in self.joined:
-                part = [self.of_step[step] for step in range(first, stop)]
-                self.joined[piece] = joined(part[::-1] if self.backward else part)
-            self.joined[piece].rerun()
+        for piece in reversed(pieces) if self.backward else pieces:
+            known = self.joined if self.of_step.shared(piece[1]) else self._at_end
+            if piece not in known:
+                part = [self.of_step[step] for step in range(*piece)]
+                known[piece] = joined(part[::-1] if self.backward else part)
+            known[piece].rerun()
 
 
 @dataclass(frozen=True, eq=False)

@@ -108,8 +108,8 @@ class StepSeries:
         return self.kernel[k].moved_by(period)
 
     def shared(self, stop: int) -> bool:
-        """Whether the steps before step `stop` are taken as by series of other lengths."""
-        return stop <= self.count - len(self.last)
+        """Whether the steps before step `stop`, which is not the end, are taken as by series of other lengths."""
+        return stop < self.count and stop <= self.count - len(self.last)
 
     def ends(self) -> list[Graph]:
         """Of the first two steps: all others go between the same states, by the same code."""
