@@ -65,8 +65,7 @@ class _Memory:
 
     evaluations: dict[bytes, Evaluation] = field(default_factory=dict)
     value: tuple[bytes, Evaluation] | None = None
-    linearised: tuple[bytes, Linearised] | None = None
-    secants: tuple[bytes, Linearised] | None = None
+    changes: dict[Callable[..., Linearised], tuple[bytes, Linearised]] = field(default_factory=dict)
     last: tuple[bytes, list[Rolled]] = field(default_factory=lambda: (b"", []))
     prepared: Prepared = field(default_factory=dict)
 
@@ -273,11 +272,7 @@ class Problem:
         """Loss, as `value`, and gradient (n,) by differences: of use far from the minimum, and cheaper.
 
         Raises FloatingPointError where a rollout breaks down."""
-        x = np.array(x, dtype=np.float64)
-        found = self._evaluate(x, gradient=False)
-        if self._remembered is not None:
-            self._remembered.value = x.tobytes(), found
-        return found.loss, -2.0 * self._linearised(x).descent
+        return self._loss_alone(x), -2.0 * self._linearised(x).descent
 
     def approximate_gauss_newton(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """As `gauss_newton`, of differences alone."""
@@ -286,36 +281,38 @@ class Problem:
 
     def secant(self, x: np.ndarray) -> tuple[float, np.ndarray]:
         """As `approximate`, the gradient by secants of a wide stretch: the slope of what is rough."""
-        x = np.array(x, dtype=np.float64)
-        found = self._evaluate(x, gradient=False)
-        if self._remembered is not None:
-            self._remembered.value = x.tobytes(), found
-        return found.loss, -2.0 * self._by_secants(x).descent
+        return self._loss_alone(x), -2.0 * self._by_secants(x).descent
 
     def secant_gauss_newton(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """As `approximate_gauss_newton`, of secants."""
         found = self._by_secants(x)
         return found.step_matrix, found.descent
 
-    def _by_secants(self, x: np.ndarray) -> Linearised:
-        """Residuals at x and secants."""
-        key, memory = np.array(x, dtype=np.float64).tobytes(), self._remembered
-        if memory is None:
-            return by_secants(self, x)
-        if memory.secants is None or memory.secants[0] != key:
-            known = self._evaluator.simulated(memory.last[1]) if memory.last[0] == key else None
-            memory.secants = key, by_secants(self, x, known)
-        return memory.secants[1]
+    def _loss_alone(self, x: np.ndarray) -> float:
+        x = np.array(x, dtype=np.float64)
+        found = self._evaluate(x, gradient=False)
+        if self._remembered is not None:
+            self._remembered.value = x.tobytes(), found
+        return found.loss
 
     def _linearised(self, x: np.ndarray) -> Linearised:
         """Residuals at x and their derivatives."""
+        return self._changes(linearise, x)
+
+    def _by_secants(self, x: np.ndarray) -> Linearised:
+        """Residuals at x and secants."""
+        return self._changes(by_secants, x)
+
+    def _changes(self, by: Callable[..., Linearised], x: np.ndarray) -> Linearised:
+        """Residuals at x and how they change, by `linearise` or `by_secants`: the last of each is remembered."""
         key, memory = np.array(x, dtype=np.float64).tobytes(), self._remembered
         if memory is None:
-            return linearise(self, x)
-        if memory.linearised is None or memory.linearised[0] != key:
-            known = self._evaluator.simulated(memory.last[1]) if memory.last[0] == key else None
-            memory.linearised = key, linearise(self, x, known)
-        return memory.linearised[1]
+            return by(self, x)
+        known = memory.changes.get(by)
+        if known is None or known[0] != key:
+            at_x = self._evaluator.simulated(memory.last[1]) if memory.last[0] == key else None
+            known = memory.changes[by] = key, by(self, x, at_x)
+        return known[1]
 
     def measure(self, simulation: Simulation) -> dict[str, dict[str, Any]]:
         """Every measure of a simulation and of its recording: {simulated, measured, error: relative, unit}."""
