@@ -15,6 +15,10 @@ With an exact solve this is the linearly implicit Euler step (D. Baraff, A. Witk
 from sim.constraints.base import Constraint
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import constraint_at, parameter_struct, value_type
+from sim.constraints.slots.bodies import slot_struct
+from sim.constraints.slots.linearization import rows_of
+from sim.constraints.slots.pattern import Slots
+from sim.core.lang.embedding import fields_at
 from sim.core.lang.frontend.builtins import static, tid
 from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.library.vector import dot
@@ -64,7 +68,7 @@ def least_of(c: Constraint, real: Scalar, damped: bool) -> Function:
         least = real(1.0)
         for r in static(c.active(damped)):
             weight = (1.0 if elastic[r] else 0.0) + (DAMPED * damping / dt if resists[r] else 0.0)
-            stiffness = sum([w[j] * dot(J[r][j], J[r][j]) for j in static(range(c.points))])
+            stiffness = sum([w[j] * dot(J[r][j], J[r][j]) for j in static(range(len(w)))])
             alpha = (compliance if rows == 1 else compliance[r]) / (dt * dt)
             least = min(least, softness(alpha, weight * stiffness) if alpha > 0.0 else real(0.0))
         return least
@@ -101,6 +105,7 @@ def make_softness(c: Constraint, real: Scalar, damped: bool) -> Kernel:
 @memoize
 def make_warm_start(
     c: Constraint,
+    slots: Slots,
     real: Scalar,
     damped: bool,
     limited: bool,
@@ -109,7 +114,7 @@ def make_warm_start(
 ) -> Kernel:
     """Multipliers at the start of a step, of constraints `start + tid()`; moves `x_out` by W J^T lambda.
 
-    x_before, v: positions and velocities at the start; sharing: parts that each mass counts as.
+    slots: without bodies.  x_before, v: positions and velocities at the start; sharing: parts that each mass counts as.
     limited: constraints that are stiff for the step (J W J^T large against alpha~) get a fraction of their force
     only, down to none without compliance; otherwise all of it, as a step of symplectic Euler takes it.  exclusive: no
     two of the constraints of a launch share a point, not even a pinned one, and none has a point twice.  bounded: the
@@ -117,16 +122,17 @@ def make_warm_start(
     """
     vec3, Data, value = vector(3, real), parameter_struct(c, real), value_type(c, real)
     least_softness = least_of(c, real, damped)
-    n_points, rows, unilateral = c.points, c.rows, c.unilateral
+    particles, rows, unilateral, SlotData = slots.particles, c.rows, c.unilateral, slot_struct(c, slots, real)
     elastic, active = c.elastic, c.active(damped)
     resists = tuple(damped and acts for acts in c.damped)
-    at = constraint_at(c, real, gradient=True)
+    at, n_points = rows_of(c, slots, real), len(particles)
     particle_type, moved_by = particle_layout(real).type(real), particle_layout(real).moved_by
 
-    @kernel(name=f"warm_start_{c.name}")
+    @kernel(name=f"warm_start_{slots.key(c).replace('@', '_')}")
     def warm_start(
         start: int,
         points: array2d[int],
+        placing: SlotData,
         data: Data,
         compliance: array[value],
         damping: array[real],
@@ -140,12 +146,13 @@ def make_warm_start(
         multiplier: array[value],
     ):
         k = start + tid()
-        C, J = at([x_before[points[k, j]] for j in static(range(n_points))], data, k)
-        w_k = [w[points[k, j]] for j in static(range(n_points))]
+        p_k = [points[k, j] for j in static(particles)]
+        C, J = at([x_before[p] for p in p_k], [], fields_at(placing, k), fields_at(data, k))
+        w_k = [w[p] for p in p_k]
         # one fraction for all rows of a block: those of the neo-Hookean solid balance each other
         part = real(1.0)
         if limited:
-            least = least_softness(J, [sharing[points[k, j]] * w_k[j] for j in static(range(n_points))],
+            least = least_softness(J, [sharing[p_k[j]] * w_k[j] for j in static(range(n_points))],
                                    compliance[k], damping[k] if damped else real(0.0), dt)  # fmt: skip
             if bounded:
                 least = min(least, bound[k])
@@ -155,14 +162,14 @@ def make_warm_start(
             alpha = (compliance[k] if rows == 1 else compliance[k][r]) / (dt * dt)
             strain = C[r] if elastic[r] else real(0.0)
             if resists[r]:
-                strain += damping[k] * sum([dot(J[r][j], v[points[k, j]]) for j in static(range(n_points))])
+                strain += damping[k] * sum([dot(J[r][j], v[p_k[j]]) for j in static(range(n_points))])
             lam = real(0.0)
             if alpha > 0.0:
                 lam = -strain * part / alpha
             if unilateral:
                 lam = max(lam, real(0.0))
             for j in static(range(n_points)):
-                particle[points[k, j]] += moved_by((w_k[j] * lam) * J[r][j])
+                particle[p_k[j]] += moved_by((w_k[j] * lam) * J[r][j])
             if rows == 1:
                 multiplier[k] = lam
             else:

@@ -33,6 +33,7 @@ from sim.solvers.bodies import BodyStep
 from sim.solvers.fingerprint import copy_containers, fingerprint
 from sim.solvers.integrators import Euler, Integrator
 from sim.solvers.joints import JointDrives
+from sim.solvers.near.passing import PointPassingCheck
 from sim.solvers.step_kernels import step_kernels, tracks_of
 
 
@@ -193,6 +194,7 @@ class Solver:
         self._face_drag = FaceDrag(model) if model.in_wind else None
         self._integrator = self._make_integrator()
         self._bodies = BodyStep(model)
+        self._passing = PointPassingCheck(model, self._bodies, self.batches)
         self._contacts: Contacts | None = None
         soft = model.constraint_sets.get("attachment")
         none = [zeros(1, kind, model.device, grad) for kind in (vector(3, real), real)]
@@ -259,7 +261,7 @@ class Solver:
     def scratch(self) -> list[array]:
         """Arrays that every step writes before it reads them."""
         air = [] if self._face_drag is None else self._face_drag.scratch
-        own = [*self._integrator.scratch, *self._bodies.scratch, *self._drives.scratch]
+        own = [*self._integrator.scratch, *self._bodies.scratch, *self._drives.scratch, *self._passing.scratch]
         return [*(b.multiplier for b in self.batches), *self._held, *air, *own]
 
     @property
@@ -313,7 +315,7 @@ class Solver:
         """One step of `dt` seconds from `state_in` (never written) to `state_out`.
 
         contacts: what `model.collide` has found; None: the step looks for pairs of surfaces itself.  Raises
-        ContactError where a pair may have been missed; in a graph that is being captured nobody looks.
+        ContactError where a pair may have been missed, or a point has come through a shape; in a graph that is being captured nobody looks.
         """
         self._check_step(state_in, state_out, dt)
         self._ready()
@@ -323,7 +325,9 @@ class Solver:
         pairs = self._pairs(contacts, state_in, dt)
         if capturing() is None:
             self.forget_reports()
-        self._advance(replace(self._substep(state_in, state_out, control, dt), pairs=pairs))
+        substep = replace(self._substep(state_in, state_out, control, dt), pairs=pairs)
+        self._advance(substep)
+        self._passing.check(state_in.particle_q, state_out.particle_q, substep.particle)
         if capturing() is None:
             self.refuse_incomplete()
             if pairs is not None:
@@ -331,9 +335,11 @@ class Solver:
 
     def forget_reports(self) -> None:
         """Before steps that `refuse_incomplete` is to look at."""
+        self._passing.begin()
 
     def refuse_incomplete(self) -> None:
-        """Raises ContactError where bodies may have met that the steps since `forget_reports` did not look at."""
+        """Raises ContactError where the steps since `forget_reports` may have missed what met, or came through."""
+        self._passing.refuse_passed()
 
     def _pairs(self, contacts: Contacts | None, before: State, dt: float) -> PairLists | None:
         if self.model.contact is None:
@@ -401,11 +407,12 @@ class Solver:
         sharing: (particles,) parts that each mass counts as where the forces are limited; bound: see `make_warm_start`.
         """
         before = s.before
+        points, *given = self._constraint_data(batch, s)
         moving = [before.particle_q, before.particle_qd, sharing, bound]
         launch(
             kernel,
             rows.count,
-            [rows.begin, *self._constraint_data(batch, s), *moving, s.effective_dt],
+            [rows.begin, points, batch.placing, *given, *moving, s.effective_dt],
             [s.particle, batch.multiplier],
         )
         s.watch(s.particle, batch, rows)

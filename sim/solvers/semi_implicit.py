@@ -35,8 +35,8 @@ class SolverSemiImplicit(Solver, key="semi_implicit"):
     def __post_init__(self) -> None:
         self._prepare(keeps=False)
         self._forces = {
-            (b.set.constraint, disjoint): make_warm_start(
-                b.set.constraint, self.model.dtype, b.set.damping is not None, False, disjoint
+            (b.set.name, disjoint): make_warm_start(
+                b.set.constraint, b.set.slots, self.model.dtype, b.set.damping is not None, False, disjoint
             )
             for b in self.batches
             for disjoint in (False, True)
@@ -63,7 +63,7 @@ class SolverSemiImplicit(Solver, key="semi_implicit"):
         self._predict(s)
         for batch in self.batches:
             for rows in batch.colors:
-                kernel, none = self._forces[batch.set.constraint, rows.disjoint], self._no_damping
+                kernel, none = self._forces[batch.set.name, rows.disjoint], self._no_damping
                 self._warm_start(kernel, batch, rows, s, none, none)
         self._finish(s)
 
@@ -83,10 +83,12 @@ class SolverSemiImplicit(Solver, key="semi_implicit"):
         for b in self.batches:
             rigid = np.argwhere(b.set.compliance.device.numpy(b.set.compliance) == 0.0)
             if len(rigid):
-                points = b.set.points.device.numpy(b.set.points)[rigid[0][0]].tolist()
+                row = int(rigid[0][0])
+                label = next(label for label, rows in b.set.index_of.items() if row in rows)
+                points = b.set.points.device.numpy(b.set.points)[row, list(b.set.slots.particles)].tolist()
                 raise SolverError(
-                    f"the constraint '{b.set.name}' on points {points} has compliance 0, which no force can "
+                    f"{label!r} ({b.set.constraint.name} on points {points}) has compliance 0, which no force can "
                     "hold; give it a positive compliance, or use SolverXPBD",
-                    "shapes and attachments have a `compliance` too",
+                    "planes, balls and attachments have a `compliance` too; of other shapes choose `xpbd`",
                 )
         self._checked.versions = versions

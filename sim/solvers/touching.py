@@ -48,7 +48,7 @@ from sim.solvers.near.choices import Choices
 from sim.solvers.near.crowded import crowded, make_room, make_split
 from sim.solvers.near.lanes import NearContacts, over_all
 from sim.solvers.near.memory import ContactMemory, Touching
-from sim.solvers.near.passing import PassingCheck, PointPassingCheck
+from sim.solvers.near.passing import PassingCheck
 
 WIDE = 32
 """Constraints on bodies of one colour from which on their kernel is compiled to wide loads and stores as well: fewer of
@@ -80,7 +80,6 @@ class FrictionStep:
         self.near = None if near is None else NearContacts(self.model, self.bodies, near, by_name)
         model, real = self.model, self.model.dtype
         self.passing = PassingCheck(model, self.bodies, self.near)
-        self.points_passing = PointPassingCheck(model, self.bodies, self.batches)
         self.moving = moving_struct(real)()
         self.moving.inertia = zeros(model.body_count, matrix((3, 3), real), model.device, model.requires_grad)
         self._rebounds = any(path.rpartition(".")[2] == "restitution" for path in model.materials)
@@ -161,9 +160,8 @@ class FrictionStep:
     def scratch(self) -> list[array]:
         """Arrays that every step writes before it reads them."""
         near = [] if self.near is None else self.near.scratch
-        passing = [*self.passing.scratch, *self.points_passing.scratch]
         own = [self.moving.inertia, *self._parts, *self._added, *self._gains]
-        return [*near, *passing, *self.dry.scratch, *self.choices.scratch, *own] + [
+        return [*near, *self.passing.scratch, *self.dry.scratch, *self.choices.scratch, *own] + [
             a
             for t in self.touching.values()
             for a in (
@@ -181,14 +179,12 @@ class FrictionStep:
         if self.near is not None:
             self.near.begin()
         self.passing.begin()
-        self.points_passing.begin()
 
     def refuse_incomplete(self) -> None:
         """Raises ContactError where bodies may have met that were not looked at since `forget_reports`."""
         if self.near is not None:
             self.near.refuse_incomplete()
         self.passing.refuse_passed()
-        self.points_passing.refuse_passed()
 
     def find_impacts(self, before: State, reference: array, particle: array, dt: float) -> None:
         """When contacts close in the step that was predicted; first of all, which bodies are near each other."""
@@ -277,9 +273,8 @@ class FrictionStep:
         kernel = make_contact_start(made.constraint, made.slots, self.model.dtype, self.restitution, form)
         launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
 
-    def end(self, before: State, after: State, particle: array, dt: float) -> None:
+    def end(self, before: State, after: State, dt: float) -> None:
         """Keeps the forces of contacts for the next step, and what they have slid."""
-        self.points_passing.check(before.particle_q, after.particle_q, particle)
         if self.near is not None:
             self.near.check()
         self.passing.check()

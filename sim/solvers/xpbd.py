@@ -135,7 +135,7 @@ class SolverXPBD(Solver, key="xpbd"):
                 if self.start == "elastic" and not c.unilateral and slots.only_particles:
                     bounded = batch.set.name in self._bounds
                     self._warm_starts[batch.set.name, disjoint] = make_warm_start(
-                        c, real, damped, True, disjoint, bounded
+                        c, slots, real, damped, True, disjoint, bounded
                     )
         self._valence = self._no_damping if self._split is None else self._split.valence
         self._sharing = {b.set.name: self._sharing_of(b) for b in self.batches if self._is_warm(b)}
@@ -197,11 +197,13 @@ class SolverXPBD(Solver, key="xpbd"):
 
     def forget_reports(self) -> None:
         """See `Solver`."""
+        super().forget_reports()
         self.friction.forget_reports()
         self.held.turns.begin()
 
     def refuse_incomplete(self) -> None:
         """See `Solver`."""
+        super().refuse_incomplete()
         self.friction.refuse_incomplete()
 
     def _no_bodies(self) -> str:
@@ -321,7 +323,7 @@ class SolverXPBD(Solver, key="xpbd"):
             self.surfaces.measure(s.pairs, s.reference, s.particle)
         self._finish(s)  # lines 15 and 16
         self._rebound(s)
-        self.friction.end(s.before, s.after, s.particle, s.dt)
+        self.friction.end(s.before, s.after, s.dt)
         self.held.turns.note(s.after.body_qd, s.dt)
 
     def _launches(self, batches: Sequence[ConstraintBatch]) -> Launches:

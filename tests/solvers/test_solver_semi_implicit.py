@@ -97,7 +97,7 @@ def test_energy_and_momentum_of_a_free_body():
 def test_it_needs_compliance():
     model = spring(compliance=0.0)
     with pytest.raises(
-        sim.SolverError, match=r"'distance' on points \[0, 1\] has compliance 0, which no force can hold"
+        sim.SolverError, match=r"distance on points \[0, 1\]\) has compliance 0, which no force can hold"
     ):
         sim.SolverSemiImplicit(model).step(model.state(), model.state(), None, None, 1e-3)
     model = spring()

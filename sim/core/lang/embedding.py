@@ -103,7 +103,7 @@ def hessian_product(trace: Trace, name: str) -> Builtin:
         flat = _components(t, func, name, tuple(inner), kwargs, node)
         t.captures.include(func.captures)
         second = second_derivative_of(func, len(flatten(inner[0])))
-        moved = inline_call(t.b, second, [*flat, *flatten(tuple(weights)), *flatten(tuple(along))])
+        moved = inline_call(t.b, second, [*flat, *flatten(weights), *flatten(along)])
         return rebuild(inner[0], iter(moved[len(moved) // 2 :]))
 
     return Builtin(name, handler, f"The second derivative of the weighted results of `{name}`, times a direction.")

@@ -15,6 +15,12 @@ from sim.solvers.batch import ConstraintBatch
 from sim.solvers.newton.kernels import element_kernels
 
 
+ALIKE = 1e-12
+"""Over J W J^T: the softness that a rigid contact has beside its compliance.  Triangles that meet a ball at a corner of
+theirs ask for the same, and the forces that do are those of least squares then; what that gives way is below what a
+step is solved to."""
+
+
 def host(a: array) -> np.ndarray:
     """The content of an array of the solver's own, to be read at once."""
     found: np.ndarray = a.device.numpy(a)
@@ -73,11 +79,11 @@ class StepElements:
         c, device = made.constraint, made.points.device
         self.batch, self.damping = batch, made.damping if moving else None
         damped = self.damping is not None
-        self.kernels = element_kernels(c, float64, damped)
+        self.kernels = element_kernels(c, made.slots, float64, damped)
         self.rows = np.array(c.active(damped))
         self.elastic = np.array(c.elastic, float)[self.rows]
         self.resists = np.array([damped and acts for acts in c.damped], float)[self.rows]
-        self.points = np.array(host(made.points))
+        self.points = np.array(host(made.points)[:, list(made.slots.particles)])
         self.count, n = self.points.shape
         self.width = 3 * n
         self.kept = False
@@ -88,17 +94,25 @@ class StepElements:
         self._row = zeros((self.count, c.rows), float64, device, requires_grad=True)
         self._multiplier = zeros(self.count, batch.multiplier.dtype, device)
 
+    @property
+    def _where(self) -> list[object]:
+        """What kernels read first: the points, and where those lie that are no particles."""
+        return [self.batch.set.points, self.batch.placing]
+
     def begin(self, inputs: StepInputs) -> None:
         """Read compliances and damping for steps of some length."""
         made = self.batch.set
         self.alpha = self.of_active_rows(host(made.compliance)) / inputs.dt**2
+        self.kept = bool((self.alpha == 0.0).any())
+        if self.kept and made.constraint.unilateral:
+            self.alpha = self.alpha + ALIKE * host(inputs.inv_mass)[self.points].sum(axis=1)[:, None]
         if self.damping is not None:
             self.gamma = host(self.damping)[:, None] * self.resists / inputs.dt
 
     def evaluate(self, x: array, k: int, inputs: StepInputs, multiplier: np.ndarray | None) -> RowValues:
         """The rows at positions x.  k: the number of this set; multiplier: of kept rows."""
         c = self.batch.set.constraint
-        launch(self.kernels.linearize, self.count, [self.batch.set.points, inputs.data[k], x], [self._C, self._J])
+        launch(self.kernels.linearize, self.count, [*self._where, inputs.data[k], x], [self._C, self._J])
         J = host(self._J).reshape(self.count, c.rows, self.width)[:, self.rows]
         C = host(self._C)[:, self.rows] * self.elastic
         moved = None
@@ -132,11 +146,14 @@ class StepElements:
 
     def slopes(self, x: array, k: int, inputs: StepInputs, at: RowValues) -> np.ndarray:
         """The derivative of `strain` by the points, (K, m, D)."""
-        made, c = self.batch.set, self.batch.set.constraint
+        c = self.batch.set.constraint
         found = at.gradient * (self.elastic + self.gamma)[..., None]
         if self.damping is not None:
             launch(
-                self.kernels.turning, (self.count, c.rows), [made.points, inputs.data[k], x, inputs.x_before], [self._J]
+                self.kernels.turning,
+                (self.count, c.rows),
+                [*self._where, inputs.data[k], x, inputs.x_before],
+                [self._J],
             )
             turned = host(self._J).reshape(self.count, c.rows, self.width)[:, self.rows]
             found = found + self.gamma[..., None] * turned
@@ -144,9 +161,8 @@ class StepElements:
 
     def curvature(self, x: array, k: int, inputs: StepInputs, at: RowValues) -> np.ndarray:
         """sum_r lambda_r d2C_r/dx2 of each constraint, (K, D, D)."""
-        made = self.batch.set
         self._multiplier.assign(self.of_all_rows(at.multiplier))
-        inner = [made.points, inputs.data[k], x, self._multiplier]
+        inner = [*self._where, inputs.data[k], x, self._multiplier]
         launch(self.kernels.curvature, (self.count, self.width), inner, [self._H])
         return host(self._H).reshape(self.count, self.width, self.width)
 
@@ -168,7 +184,7 @@ class StepElements:
         assert self._row.grad is not None
         self._row.grad.assign(seeds)
         damping = self.damping if self.damping is not None else inputs.no_damping
-        given = [made.points, inputs.data[k], made.compliance, damping, inputs.inv_mass, inputs.x_before, inputs.dt]
+        given = [*self._where, inputs.data[k], made.compliance, damping, inputs.inv_mass, inputs.x_before, inputs.dt]
         launch(self.kernels.residual, self.count, [*given, x, self._multiplier], [moved, self._row], adjoint=True)
 
     def of_all_rows(self, of_active: np.ndarray) -> np.ndarray:

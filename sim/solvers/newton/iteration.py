@@ -16,6 +16,10 @@ SHORTEST = 2.0**-14
 """Of the parts of a step that are tried."""
 SHIFTS, GROWTH, LEAST_SHIFT = 3, 8.0, 1e-3
 """Shifts of the matrix that are tried in an iteration, each over the one before, and the least of them, in masses."""
+GIVES = (1e-3, 1e-1, 10.0)
+"""Of contacts over J W J^T, where none of these leads on: rigid ones that ask for nearly the same contradict each other
+away from the solution (R. T. Rockafellar, "Augmented Lagrangians and Applications of the Proximal Point Algorithm in
+Convex Programming", 1976: multipliers then come by parts)."""
 MOST_MERIT = 2.0
 """The merit of a step on its way, over that of where it may start: damping has no potential, and may raise it."""
 SAFE = 1e-6
@@ -107,10 +111,11 @@ class Iteration:
         if not np.isfinite(self.at.norm):
             return np.inf, False
         start, n = host(self.x).copy(), self.system.positions
-        for shift, definite, shortest in self._attempts():
-            full = not (shift or definite)
+        for shift, give, definite, shortest in self._attempts():
+            full = not (shift or give or definite)
             try:
-                step = -self.system.factor(self.x, self.inputs, self.at, definite, shift)[0].solve(self.at.residual)
+                factor, _ = self.system.factor(self.x, self.inputs, self.at, definite, shift, give)
+                step = -factor.solve(self.at.residual)
             except SingularStep:
                 continue
             # along the step the multipliers are those of its end
@@ -130,12 +135,15 @@ class Iteration:
             self.at = self.system.evaluate(self.x, self.predicted, self.inputs, self.kept)
         return np.inf, False
 
-    def _attempts(self) -> Iterator[tuple[float, bool, float]]:
-        """Shift of the matrix, whether its blocks are made definite, shortest part of the step that is tried."""
-        yield 0.0, False, 1.0
+    def _attempts(self) -> Iterator[tuple[float, float, bool, float]]:
+        """Shift of the matrix, give of its contacts, whether its blocks are made definite, shortest part of the step
+        that is tried."""
+        yield 0.0, 0.0, False, 1.0
         for k in range(SHIFTS):
-            yield self.shift * GROWTH**k, False, 0.25
-        yield 0.0, True, SHORTEST
+            yield self.shift * GROWTH**k, 0.0, False, 0.25
+        yield 0.0, 0.0, True, SHORTEST
+        for give in GIVES:
+            yield 0.0, give, True, SHORTEST
 
 
 @dataclass(frozen=True, eq=False)

@@ -144,6 +144,7 @@ class SolverNewton(Solver, key="newton"):
         for b in self.batches:
             internal = {name: s.after.internal_variables[f"{b.set.name}.{name}"] for name in b.evolutions}
             made += [internal.get(name, values) for name, values in b.set.parameters.items()]
+            made += b.set.placing.values()
             made += [b.set.compliance, *([b.set.damping] if b.set.damping is not None else [])]
         return made
 
@@ -213,8 +214,6 @@ class Systems:
     _system: StepSystem | None = None
 
     def of(self, sets: list[StepElements], inv_mass: np.ndarray) -> StepSystem:
-        for s in sets:
-            s.kept = bool((s.alpha == 0.0).any())
         key = ((inv_mass > 0.0).tobytes(), bytes(s.kept for s in sets))
         if self._system is None or key != self._known:
             self._known, self._system = key, self.kind(sets, inv_mass)

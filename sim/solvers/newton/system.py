@@ -111,9 +111,10 @@ class StepSystem:
         return np.asarray(pulled[self.free].ravel())
 
     def factor(
-        self, x: array, inputs: StepInputs, at: KktResidual, definite: bool, shift: float = 0.0
+        self, x: array, inputs: StepInputs, at: KktResidual, definite: bool, shift: float = 0.0, give: float = 0.0
     ) -> tuple[Any, list[np.ndarray]]:
-        """The factor of the matrix, and the slopes of the rows of each set.  shift: times the mass is added to it.
+        """The factor of the matrix, and the slopes of the rows of each set.  shift: times the mass is added to it;
+        give: times J W J^T to the compliance of rigid contacts.
 
         definite: every block is made positive semidefinite, so that a step goes downhill (J. Teran, E. Sifakis, G.
         Irving, R. Fedkiw, "Robust Quasistatic Finite Elements and Flesh Simulation", 2005).
@@ -126,7 +127,8 @@ class StepSystem:
             values.append(positive(block) if definite else block)
             if rows.inertia is not None:
                 values += [-rows.gradient.transpose(0, 2, 1), slopes[-1] * rows.acting[..., None]]
-                values.append(np.where(rows.acting, s.alpha, rows.inertia))
+                soft = s.alpha + give * s.batch.set.constraint.unilateral * rows.inertia
+                values.append(np.where(rows.acting, soft, rows.inertia))
         return self.pattern.factor(values), slopes
 
 

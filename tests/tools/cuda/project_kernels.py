@@ -127,12 +127,17 @@ def solver_variants(real: Scalar) -> list[Variant]:
         made[label] = partial(_lazily, partial(make_projection, c, real, False, True, True), label, (), ("x_ref",))
         if not c.unilateral:
             made[f"warm_start_{c.name}"] = partial(
-                _lazily, partial(make_warm_start, c, real, True, True, True), f"warm_start_{c.name}"
+                _lazily,
+                partial(make_warm_start, c, Slots.of_particles(c.points), real, True, True, True),
+                f"warm_start_{c.name}",
             )
             if c.law is not None:
                 label = f"warm_start_bounded_{c.name}"
                 made[label] = partial(
-                    _lazily, partial(make_warm_start, c, real, False, True, False, True), label, passive=("sharing",)
+                    _lazily,
+                    partial(make_warm_start, c, Slots.of_particles(c.points), real, False, True, False, True),
+                    label,
+                    passive=("sharing",),
                 )
                 made[f"softness_{c.name}"] = partial(
                     _lazily, partial(make_softness, c, real, True), f"softness_{c.name}"
