@@ -10,7 +10,6 @@ from typing import ClassVar
 
 from sim.constraints.damping.evolution import make_evolution
 from sim.constraints.projection import parameter_struct, value_type
-from sim.constraints.slots.bodies import slot_struct
 from sim.core.lang.errors import SimError, did_you_mean, entry_point
 from sim.core.lang.types import vector
 from sim.core.runtime.ambient import recording
@@ -27,7 +26,7 @@ from sim.model.state import State
 from sim.schema.kinds import Choice, Int
 from sim.schema.reading import SchemaLine
 from sim.solvers.air import FaceDrag
-from sim.solvers.batch import ConstraintBatch, Rows
+from sim.solvers.batch import ConstraintBatch, Rows, placing_of
 from sim.solvers.blame import Blame
 from sim.solvers.bodies import BodyStep
 from sim.solvers.fingerprint import copy_containers, fingerprint
@@ -185,10 +184,7 @@ class Solver:
                 setattr(parameters, name, values)
             multiplier = zeros(constraints.count, value_type(c, real), model.device, grad and self._keeps)
             evolutions = {name: make_evolution(c, real, name) for name in c.internal_variables}
-            placing = slot_struct(c, constraints.slots, real)()
-            for name, values in constraints.placing.items():
-                setattr(placing, name, values)
-            batch = ConstraintBatch(constraints, parameters, multiplier, evolutions, placing)
+            batch = ConstraintBatch(constraints, parameters, multiplier, evolutions, placing_of(constraints, real))
             self._drives.take(batch)
             self.batches.append(batch)
         self._face_drag = FaceDrag(model) if model.in_wind else None
@@ -315,7 +311,8 @@ class Solver:
         """One step of `dt` seconds from `state_in` (never written) to `state_out`.
 
         contacts: what `model.collide` has found; None: the step looks for pairs of surfaces itself.  Raises
-        ContactError where a pair may have been missed, or a point has come through a shape; in a graph that is being captured nobody looks.
+        ContactError where a pair may have been missed, or a point has come through a shape; in a graph that is being
+        captured nobody looks.
         """
         self._check_step(state_in, state_out, dt)
         self._ready()

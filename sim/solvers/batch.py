@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from sim.constraints.projection import parameter_struct
+from sim.constraints.slots.bodies import slot_struct
+from sim.core.lang.types import Scalar
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.launch.kernel import Kernel
 from sim.model.constraint_set import ConstraintSet
@@ -34,6 +36,14 @@ Launches = Sequence[tuple["ConstraintBatch", Rows]]
 def swept(launches: Launches, back: bool) -> Launches:
     """The launches of a sweep, there or back."""
     return [(batch, replace(rows, back=True)) for batch, rows in reversed(launches)] if back else launches
+
+
+def placing_of(made: ConstraintSet, real: Scalar) -> Any:
+    """Where the points of constraints are on bodies and in the world, as kernels take it: `slot_struct`."""
+    placing = slot_struct(made.constraint, made.slots, real)()
+    for name, values in made.placing.items():
+        setattr(placing, name, values)
+    return placing
 
 
 @dataclass(eq=False)

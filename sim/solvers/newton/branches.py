@@ -15,7 +15,7 @@ from sim.core.runtime.arrays.creation import zeros_like
 from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.core.runtime.launch.launch import launch
 from sim.model.state import State
-from sim.solvers.batch import ConstraintBatch
+from sim.solvers.batch import ConstraintBatch, placing_of
 
 LONG = 1e12
 """A time [s] after which every branch has relaxed."""
@@ -37,7 +37,7 @@ class RelaxedBranches:
             setattr(parameters, name, values)
         alpha = zeros_like(made.compliance, requires_grad=made.compliance.requires_grad)
         lasting = replace(made, constraint=c.own, parameters=own, compliance=alpha)
-        self.lasting = ConstraintBatch(lasting, parameters, batch.multiplier, {}, batch.placing)
+        self.lasting = ConstraintBatch(lasting, parameters, batch.multiplier, {}, placing_of(lasting, float64))
 
     def derive(self) -> None:
         """The compliance of what lasts; recorded."""

@@ -14,7 +14,6 @@ from sim.core.runtime.launch.launch import launch
 from sim.solvers.batch import ConstraintBatch
 from sim.solvers.newton.kernels import element_kernels
 
-
 ALIKE = 1e-12
 """Over J W J^T: the softness that a rigid contact has beside its compliance.  Triangles that meet a ball at a corner of
 theirs ask for the same, and the forces that do are those of least squares then; what that gives way is below what a
