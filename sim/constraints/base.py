@@ -273,7 +273,8 @@ class Constraint:
 
     def evolution_types(self, real: Scalar) -> list[Any]:
         """Of the arguments of `evolution`."""
-        return [(vector(3, real),) * self.points, *(p.type(real) for p in self.parameters.values()), real]
+        points = self.point_types(real) if self.frames else (vector(3, real),) * self.points
+        return [points, *(p.type(real) for p in self.parameters.values()), real]
 
     def evolved(self, real: Scalar) -> Func:
         """The evolution law as a pure function of components."""

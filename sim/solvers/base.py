@@ -183,7 +183,7 @@ class Solver:
             for name, values in constraints.parameters.items():
                 setattr(parameters, name, values)
             multiplier = zeros(constraints.count, value_type(c, real), model.device, grad and self._keeps)
-            evolutions = {name: make_evolution(c, real, name) for name in c.internal_variables}
+            evolutions = {name: make_evolution(c, constraints.slots, real, name) for name in c.internal_variables}
             batch = ConstraintBatch(constraints, parameters, multiplier, evolutions, placing_of(constraints, real))
             self._drives.take(batch)
             self.batches.append(batch)
@@ -373,18 +373,18 @@ class Solver:
         Internal variables evolve by the positions and velocities at the start of the step.
         """
         model, before = self.model, s.before
-        for batch in self.batches:
-            for name, evolution in batch.evolutions.items():
-                after = s.after.internal_variables[f"{batch.set.name}.{name}"]
-                start = [before.particle_q, before.particle_qd]
-                inputs = [batch.set.points, batch.parameters_in(before), *start, s.dt]
-                launch(evolution, batch.set.count, inputs, [after])
         self._integrator.predict(before, s.dt)
         if model.push_point.size:
             forces = [model.push_point, model.push_load, model.push_share, model.push_offset, model.push_time]
             step = [model.push_force, before.clock, s.dt, s.effective_dt, model.particle_inv_mass]
             launch(self._kernels.push, model.push_point.size, [*forces, *step], [s.particle])
         self._bodies.predict(before, self._drives.push(before, s.control, s.dt), s.dt, s.motion)
+        for batch in self.batches:
+            for name, evolution in batch.evolutions.items():
+                after = s.after.internal_variables[f"{batch.set.name}.{name}"]
+                start = [before.particle_q, before.particle_qd, self._bodies.start, before.body_qd]
+                inputs = [batch.set.points, batch.placing, batch.parameters_in(before), *start, s.dt]
+                launch(evolution, batch.set.count, inputs, [after])
         self._drives.aim(before, s.control, s.dt)
         if self._face_drag is not None:
             moving, ahead = self._integrator.at_end(before, s.dt), self._integrator.order > 1
@@ -429,7 +429,7 @@ class Solver:
         """Positions and velocities (lines 15 and 16), and the time."""
         for batch in self.batches:
             if batch.set.constraint.unilateral:
-                self._integrator.touch(batch.set.points, batch.multiplier)
+                self._integrator.touch(batch.set.points, batch.set.slots, batch.multiplier)
         self._integrator.finish(s.before, s.after, s.dt)
         self._bodies.finish(s.before, s.after, s.dt)
 

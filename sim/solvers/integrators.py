@@ -20,6 +20,7 @@ from math import log, log1p
 from typing import Protocol
 
 from sim.constraints.particles import particle_layout
+from sim.constraints.slots.pattern import Slots
 from sim.core.lang.types import float32, int32, vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
@@ -56,8 +57,8 @@ class Integrator(Protocol):
     def reference(self, before: State) -> array:
         """x_ref: (particles,) vec3 [m]."""
 
-    def touch(self, points: array, multiplier: array) -> None:
-        """Is told of contacts (n, 1) and their multipliers, before a step is finished."""
+    def touch(self, points: array, slots: Slots, multiplier: array) -> None:
+        """Is told of contacts, what their points (n, k) are, and their multipliers, before a step is finished."""
 
     def predict(self, before: State, dt: float) -> None:
         """Displacements by inertia and outer forces."""
@@ -100,7 +101,7 @@ class Euler:
         """See `Integrator`."""
         return before.particle_q
 
-    def touch(self, points: array, multiplier: array) -> None:
+    def touch(self, points: array, slots: Slots, multiplier: array) -> None:
         """Nothing: what has no history loses none."""
 
     def predict(self, before: State, dt: float) -> None:
@@ -199,9 +200,9 @@ class Bdf2:
         outputs = [after.particle_q, low_after, after.particle_qd, *self._history(after), after.clock]
         launch(self.kernels.finish_bdf2, model.particle_count, [*inputs, before.clock, dt], outputs)
 
-    def touch(self, points: array, multiplier: array) -> None:
+    def touch(self, points: array, slots: Slots, multiplier: array) -> None:
         """Notes the points that contacts have pushed in this step."""
-        launch(mark_touched(self.model.dtype), points.shape[0], [points, multiplier], [self.touched])
+        launch(mark_touched(slots, self.model.dtype), points.shape[0], [points, multiplier], [self.touched])
 
     @staticmethod
     def _history(state: State) -> list[array]:

@@ -10,9 +10,10 @@ from functools import cache
 from typing import Any
 
 from sim.constraints.particles import particle_layout
+from sim.constraints.slots.pattern import Slots
 from sim.constraints.slots.rotations import logarithm
 from sim.core.lang.constants import pi
-from sim.core.lang.frontend.builtins import cos, max, stop_gradient, tid
+from sim.core.lang.frontend.builtins import cos, max, static, stop_gradient, tid
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.quaternion import quat_from_rotation_vector, quat_inverse, quat_rotate
 from sim.core.lang.library.scalar import clamp
@@ -367,14 +368,16 @@ def make_turns(real: Scalar) -> Kernel:
 
 
 @cache
-def mark_touched(real: Scalar) -> Kernel:
-    """A kernel, one thread per contact: 1 for the points of those that push."""
+def mark_touched(slots: Slots, real: Scalar) -> Kernel:
+    """A kernel, one thread per contact: 1 for the particles of those that push."""
+    particles = slots.particles
 
-    @kernel
+    @kernel(name=f"mark_{slots.kinds}")
     def mark(points: array2d[int], multiplier: array[real], touched: array[int]):
         k = tid()
         if multiplier[k] > 0.0:
-            touched[points[k, 0]] = 1
+            for j in static(particles):
+                touched[points[k, j]] = 1
 
     mark.race_free = True  # all write the same
     return mark

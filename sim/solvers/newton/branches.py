@@ -16,6 +16,7 @@ from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.core.runtime.launch.launch import launch
 from sim.model.state import State
 from sim.solvers.batch import ConstraintBatch, placing_of
+from sim.solvers.bodies import BodyStep
 
 LONG = 1e12
 """A time [s] after which every branch has relaxed."""
@@ -28,8 +29,8 @@ class RelaxedBranches:
     the set over 1 - sum of the shares (see `sim.constraints.damping.branches`).
     """
 
-    def __init__(self, batch: ConstraintBatch) -> None:
-        self.batch = batch
+    def __init__(self, batch: ConstraintBatch, bodies: BodyStep) -> None:
+        self.batch, self.bodies = batch, bodies
         made, c = batch.set, batch.set.constraint
         own = {name: made.parameters[name] for name in c.own.parameters}
         parameters = parameter_struct(c.own, float64)()
@@ -49,7 +50,8 @@ class RelaxedBranches:
         """What the branches remember at positions x, in internal variables of a state; recorded."""
         batch = self.batch
         for name, evolution in batch.evolutions.items():
-            inputs = [batch.set.points, batch.parameters_in(before), x, still, LONG]
+            start = [x, still, self.bodies.start, before.body_qd]
+            inputs = [batch.set.points, batch.placing, batch.parameters_in(before), *start, LONG]
             launch(evolution, batch.set.count, inputs, [made.internal_variables[f"{batch.set.name}.{name}"]])
 
 

@@ -119,7 +119,7 @@ class RestSolver(SolverNewton):
 
     def _own_scratch(self) -> None:
         super()._own_scratch()
-        self._branched = {k: RelaxedBranches(b) for k, b in enumerate(self.batches) if _relaxes(b.set)}
+        self._branched = {k: RelaxedBranches(b, self._bodies) for k, b in enumerate(self.batches) if _relaxes(b.set)}
         self.batches = [self._branched[k].lasting if k in self._branched else b for k, b in enumerate(self.batches)]
         self._sets = [StepElements(batch, moving=False) for batch in self.batches]
         self._resting = Systems(RestSystem)

@@ -145,7 +145,8 @@ def solver_variants(real: Scalar) -> list[Variant]:
             made[f"force_{c.name}"] = partial(_lazily, partial(make_force, c, real), f"force_{c.name}")
             made[f"energy_{c.name}"] = partial(_lazily, partial(make_energy, c, real), f"energy_{c.name}")
         for m in c.internal_variables:
-            made[f"evolve_{c.name}_{m}"] = partial(_lazily, partial(make_evolution, c, real, m), f"evolve_{c.name}_{m}")
+            evolution = partial(make_evolution, c, Slots.of_particles(c.points), real, m)
+            made[f"evolve_{c.name}_{m}"] = partial(_lazily, evolution, f"evolve_{c.name}_{m}")
         for label, of in made.items():
             if not is_large(c) or label.startswith(LARGE):
                 out += of()
@@ -154,7 +155,7 @@ def solver_variants(real: Scalar) -> list[Variant]:
     for kernel in (*body_kernels(real), *joint_kernels(real), *kinematic_kernels(real)):
         out += variants(kernel, kernel.name, (), ("clock", "clock_out"))
     rheology = branched(REGISTRY["distance"], ("time", "yield"))
-    out += _lazily(partial(make_evolution, rheology, real, "inner"), f"evolve_{rheology.name}")
+    out += _lazily(partial(make_evolution, rheology, Slots.of_particles(2), real, "inner"), f"evolve_{rheology.name}")
     for kernel in {k.name: k for ahead in (False, True) for k in drag_kernels(real, ahead)}.values():
         out += variants(kernel, kernel.name, (), ())
     for kernel in vars(step_kernels(real, True)).values():

@@ -15,6 +15,8 @@ import sim
 from sim.constraints import base
 from sim.constraints.damping.evolution import make_evolution
 from sim.constraints.projection import parameter_struct
+from sim.constraints.slots.bodies import body_struct, slot_struct
+from sim.constraints.slots.pattern import Slots
 from sim.model.derived.derivation import Derivation
 from sim.model.derived.law import _law_kernel, value_struct
 
@@ -390,8 +392,11 @@ def test_the_memory_of_a_constraint(monkeypatch):
 
     data = parameter_struct(creeping, sim.float32)(rest=ones(1), crept=ones(1))
     x, after = sim.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]], dtype=sim.vec3), sim.zeros(1)
+    slots = Slots.of_particles(2)
+    of_bodies = body_struct(sim.float32)(), sim.zeros(0, dtype=sim.types.vector(6, sim.float32))
+    given = [sim.array([[0, 1]]), slot_struct(creeping, slots, sim.float32)(), data, x, x, *of_bodies, 0.5]
     for expected in (2.0, 3.0):
-        sim.launch(make_evolution(creeping, sim.float32, "crept"), 1, [sim.array([[0, 1]]), data, x, x, 0.5], [after])
+        sim.launch(make_evolution(creeping, slots, sim.float32, "crept"), 1, given, [after])
         assert after.numpy()[0] == expected
         rate = 4.0
 
