@@ -18,10 +18,10 @@ by a quarter, pushes it on.
 from sim.constraints.base import Constraint
 from sim.constraints.contact.forms import Form, alike, every, sides_of
 from sim.constraints.contact.friction import unturned
-from sim.constraints.contact.geometry import contact_of, gap_of, slip_of
+from sim.constraints.contact.geometry import contact_of, slip_of
 from sim.constraints.contact.impulses.restitution import Restitution
 from sim.constraints.contact.projection import push_of
-from sim.constraints.slots.linearization import masses_of
+from sim.constraints.slots.linearization import masses_of, row_functions
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import max, min, static, tid
 from sim.core.lang.frontend.function import func
@@ -40,8 +40,9 @@ AVERAGED = 300
 FADED = 1e-9
 """A force of less than this part of its average is none: where a corner is nearest to the edge of two triangles, both
 contacts are the same, the first holds it all, and what the second has is the rounding of zero, positive or not."""
-STILL_NEAR = 1e-3
-"""A contact that has opened by so much [m] begins a step without force."""
+STILL_NEAR = 4.0
+"""A contact begins a step without force where it has opened by more than so many times what that force would move it
+by: a length that goes with the size of things, their weight and the step."""
 
 
 @func
@@ -68,7 +69,7 @@ def make_contact_start(c: Constraint, slots: Slots, real: Scalar, restitution: R
     n_particles, n_bodies = len(slots.particles), len(slots.bodies)
     size = n_particles + 2 * n_bodies
     sides, masses_at, push = sides_of(slots, real), masses_of(slots), push_of(slots, real, restitution)
-    contact, gap = contact_of(c, slots, real), gap_of(c, slots, real)
+    contact, (_, response, product) = contact_of(c, slots, real), row_functions(slots)
 
     @func
     def one(k, contacts, moving, dt):
@@ -77,11 +78,12 @@ def make_contact_start(c: Constraint, slots: Slots, real: Scalar, restitution: R
         corner = max(contacts.impacts.hits[k] - contacts.impacts.share[k], real(0.0))
         if contacts.pressed[k] > 0.0 and corner < 1.0:
             (p_k, b_k, _, _, moved, turns, poses), x_p, since, placed_k, data_k = sides(k, contacts, moving)
-            if gap(x_p, poses, placed_k, data_k) < STILL_NEAR:
-                masses, inertias = masses_at(p_k, b_k, poses, moving.w, moving.bodies)
-                _, G, _, _, _, share, _ = contact(x_p, poses, placed_k, data_k)
-                lasts = KEPT * contacts.pressed[k] + static(1.0 - KEPT) * contacts.averaged[k][1]
-                lam = (1.0 - corner) * (dt * dt) * lasts
+            masses, inertias = masses_at(p_k, b_k, poses, moving.w, moving.bodies)
+            C, G, _, _, _, share, _ = contact(x_p, poses, placed_k, data_k)
+            lasts = KEPT * contacts.pressed[k] + static(1.0 - KEPT) * contacts.averaged[k][1]
+            given = (1.0 - corner) * (dt * dt) * lasts
+            if C[0] < STILL_NEAR * given * product(G, response(G, masses, inertias)):
+                lam = given
                 force = [lam * G[i] for i in static(range(size))]
                 counts = contacts.impacts.rebound[k] > 0.0
                 here_p = [0.0 * since[p] for p in static(range(n_particles))]
