@@ -514,7 +514,7 @@ from sim.core.spatial.meshes.queries import mesh_query_sphere as mesh_query_sphe
 
 __version__ = config.version
 
-_ROOMS = {"backends", "lang", "modules", "runtime", "spatial"}
+_ROOMS = {"backends", "geometry", "lang", "modules", "runtime", "spatial"}
 __all__ = [_name for _name in globals() if _name[0] != "_" and _name not in _ROOMS]  # noqa: PLE0605
 """What `sim` has as well."""
 

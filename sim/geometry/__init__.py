@@ -1,5 +1,7 @@
 """Geometry on NumPy arrays, without physics: mesh files, topology, grids, colouring, sampling, choices of points."""
 
+from sim.core.geometry import IsoSurfaceMarchingCubes as IsoSurfaceMarchingCubes
+from sim.core.geometry import __getattr__ as __getattr__
 from sim.geometry.coloring import Coloring as Coloring
 from sim.geometry.coloring import check_coloring as check_coloring
 from sim.geometry.coloring import color_constraints as color_constraints

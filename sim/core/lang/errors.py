@@ -44,6 +44,10 @@ class ArrayError(SimError, ValueError, TypeError, RuntimeError):
     """Arrays, shapes or types of elements that do not fit what is asked of them, or each other."""
 
 
+class ArrayIndexError(SimError, IndexError, RuntimeError):
+    """An index that an array does not have, outside of kernels."""
+
+
 class NotSupportedError(SimError, NotImplementedError):
     """A part of Warp that this package does not have, and what to do instead."""
 

@@ -118,3 +118,15 @@ def test_refused() -> None:
     field = sim.zeros((3, 3, 3), dtype=float)
     with pytest.raises(NotImplementedError, match="cannot be used during a capture"), sim.ScopedCapture():
         extract(field)
+
+
+def test_names_of_warps_geometry() -> None:
+    """`wp.geometry` of a program of Warp, with `import sim as wp` and with `import sim.core as wp`."""
+    for geometry in (sim.geometry, sim.core.geometry):
+        assert geometry.IsoSurfaceMarchingCubes is sim.MarchingCubes
+        with pytest.raises(sim.NotSupportedError, match=r"geometry.IsoSurfaceNets .* write sim.MarchingCubes"):
+            geometry.IsoSurfaceNets(4, 4, 4)
+        with pytest.raises(sim.NotSupportedError, match=r"geometry.swept_volume_sdf .* query a sim.Mesh"):
+            geometry.swept_volume_sdf(0)
+        with pytest.raises(AttributeError, match="no attribute 'isosurface'"):
+            geometry.isosurface(0)

@@ -162,6 +162,13 @@ UNSUPPORTED: Mapping[str, str] = {
     **dict.fromkeys(("get_cuda_kernel_properties", "get_cuda_max_cluster_dim"), "properties of compiled kernels"),
 }
 """Names of Warp for what is not supported: what that is, and what to write instead."""
+_SURFACES = "other surfaces of fields than marching cubes; write sim.MarchingCubes"
+GEOMETRY: Mapping[str, str] = {
+    **dict.fromkeys(("IsoSurface*", "sparse_marching_cubes*", "lipschitz_octree"), _SURFACES),
+    **dict.fromkeys(("swept_volume_*", "SweptVolume*"), "swept volumes; query a sim.Mesh in each place of it"),
+    **dict.fromkeys(("delaunay_*", "tri_tri_*", "find_triangle_*"), "meshes that are flipped to Delaunay's"),
+}
+"""The same for the names of `warp.geometry`."""
 WARP: Mapping[str, str] = {
     "sim": "models are built by sim.ModelBuilder, and moved by sim.SolverXPBD",
     "context": "see sim.config, sim.get_device() and sim.set_num_threads(n)",

@@ -37,15 +37,19 @@ def zeros(
     pinned: bool = False,
     retain_grad: bool = False,
     n: int | None = None,
+    strides: Sequence[int] | None = None,
 ) -> array:
     """Zeros.
 
     pinned: memory of the CPU from which and to which `copy` works on the stream of a GPU, while the host goes on: what
     a copy reads must stay as it is, and what it writes is there, when the stream has been waited for.  Plain memory
     where there is no GPU.
-    retain_grad: see `array.retain_grad`.  n: an older name for a shape of one dimension.
+    retain_grad: see `array.retain_grad`.  n: an older name for a shape of one dimension.  strides [bytes]: from one
+    element to the next along each dimension, where it is not packed.
     """
-    return _retaining(fresh(_given(shape, n), dtype, device, requires_grad, zero=True, pinned=pinned), retain_grad)
+    return _retaining(
+        fresh(_given(shape, n), dtype, device, requires_grad, zero=True, pinned=pinned, strides=strides), retain_grad
+    )
 
 
 @in_kernels(_MAKES_AN_ARRAY)
@@ -59,7 +63,7 @@ def empty(
     n: int | None = None,
     strides: Sequence[int] | None = None,
 ) -> array:
-    """Memory whose content is undefined.  strides [bytes]: where it is not packed.  The others: see `zeros`."""
+    """Memory whose content is undefined.  Arguments: see `zeros`."""
     return _retaining(
         fresh(_given(shape, n), dtype, device, requires_grad, zero=False, pinned=pinned, strides=strides), retain_grad
     )
@@ -74,12 +78,13 @@ def full(
     requires_grad: bool = False,
     pinned: bool = False,
     retain_grad: bool = False,
+    strides: Sequence[int] | None = None,
 ) -> array:
     """Every element `value`, which also gives the type if `dtype` does not: lists and NumPy data that of a vector or
-    matrix, of numbers of `dtype` if that is a scalar.  pinned, retain_grad: see `zeros`."""
+    matrix, of numbers of `dtype` if that is a scalar.  The others: see `zeros`."""
     named = None if dtype in (None, Any) else as_type(dtype)
     kind = type_of_element(value, named) if named is None or isinstance(named, Scalar) else named
-    made = fresh(shape, kind, device, requires_grad, zero=False, pinned=pinned)
+    made = fresh(shape, kind, device, requires_grad, zero=False, pinned=pinned, strides=strides)
     hold(made, value)
     content = element_value(value, kind)
     made.device.write(made, content)
@@ -108,9 +113,10 @@ def ones(
     pinned: bool = False,
     retain_grad: bool = False,
     n: int | None = None,
+    strides: Sequence[int] | None = None,
 ) -> array:
-    """Ones, in every component.  pinned, retain_grad: see `zeros`."""
-    return full(_given(shape, n), 1, dtype, device, requires_grad, pinned, retain_grad)
+    """Ones, in every component.  The others: see `zeros`."""
+    return full(_given(shape, n), 1, dtype, device, requires_grad, pinned, retain_grad, strides)
 
 
 def zeros_like(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.core.lang.errors import ArrayError
+from sim.core.lang.errors import ArrayError, ArrayIndexError
 from sim.core.lang.types import Homogeneous, Scalar, Type, as_type, scalar_of, size_of
 from sim.core.runtime.arrays.placement import DType, Placement, ShapeLike, as_shape
 from sim.core.runtime.memory.buffer import Operand, Strided
@@ -27,7 +27,7 @@ def normal_keys(shape: tuple[int, ...], key: Any) -> Keys:
     if dots:
         keys[dots[0] : dots[0] + 1] = [slice(None)] * (len(shape) - len(keys) + 1)
     if len(keys) > len(shape):
-        raise IndexError(f"{len(keys)} indices for an array of {len(shape)} dimensions")
+        raise ArrayIndexError(f"{len(keys)} indices for an array of {len(shape)} dimensions")
     for axis, item in enumerate(keys):
         if isinstance(item, slice) or hasattr(item, "buffer"):
             continue
@@ -35,7 +35,7 @@ def normal_keys(shape: tuple[int, ...], key: Any) -> Keys:
             raise ArrayError(f"an index is an integer or a slice, not {type(item).__name__}; use x.numpy()[...]")
         index, n = operator.index(item), shape[axis]
         if not -n <= index < n:
-            raise IndexError(f"index {index} is out of range for dimension {axis} of length {n}")
+            raise ArrayIndexError(f"index {index} is out of range for dimension {axis} of length {n}")
         keys[axis] = index % n
     return keys
 
@@ -55,7 +55,7 @@ def indexed(a: Strided, keys: Keys) -> Placement:
             offset += item * stride
     if not shape:
         at = ", ".join(map(str, keys))
-        raise IndexError(f"[{at}] is one element, not an array; read x.numpy()[{at}], or set x[{at}] = value")
+        raise ArrayIndexError(f"[{at}] is one element, not an array; read x.numpy()[{at}], or set x[{at}] = value")
     return a.buffer, offset, tuple(shape), tuple(strides), a.dtype
 
 

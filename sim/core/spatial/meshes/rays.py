@@ -113,13 +113,14 @@ def query_ray(mesh, start, dir, max_t, root=-1):
 @func
 def query_ray_anyhit(mesh, start, dir, max_t, root=-1):
     """Whether the ray start + t dir hits anything, 0 <= t < max_t."""
-    return count_hits(mesh, start, dir, float32(max_t), root, 1) > 0
+    still, along = stop_gradient(start), stop_gradient(dir)
+    return count_hits(mesh, still, along, stop_gradient(float32(max_t)), root, 1) > 0
 
 
 @func
 def query_ray_count_intersections(mesh, start, dir, root=-1):
     """How many faces the ray start + t dir hits, t >= 0; a hit on an edge counts for both faces beside it."""
-    return count_hits(mesh, start, dir, float32(INF), root, 2147483647)
+    return count_hits(mesh, stop_gradient(start), stop_gradient(dir), float32(INF), root, 2147483647)
 
 
 @func

@@ -113,3 +113,23 @@ def test_integers_on_both_sides_of_two_to_the_63() -> None:
         sim.array([-1, 2**63 + 1], dtype=sim.uint64)
     with pytest.raises(ValueError, match="0.5 at index 0 does not fit uint64"):
         sim.array([0.5, 2**63 + 1], dtype=sim.uint64)
+
+
+@pytest.mark.parametrize(
+    ("make", "value"),
+    [
+        (lambda **k: sim.zeros((3, 2), float, **k), 0.0),
+        (lambda **k: sim.ones((3, 2), float, **k), 1.0),
+        (lambda **k: sim.full((3, 2), 2.5, float, **k), 2.5),
+    ],
+)
+def test_new_arrays_that_are_not_packed(make, value):
+    made = make(strides=(4, 24), requires_grad=True)
+    assert made.strides == (4, 24) and not made.is_contiguous
+    assert (made.numpy() == value).all()
+    source = sim.array(np.arange(6.0).reshape(3, 2), dtype=float, requires_grad=True)
+    with sim.Tape() as tape:
+        sim.copy(made, source)
+    tape.backward(grads={made: sim.array(10.0 * np.arange(6.0).reshape(3, 2), dtype=float)})
+    assert (made.numpy() == source.numpy()).all()
+    assert (source.grad.numpy() == 10.0 * source.numpy()).all()

@@ -183,3 +183,39 @@ def test_rays_without_an_end_pass_over_places_without_a_child(axis: int, directi
     start = np.stack([points.mean(0) - 5 * along[0], points.mean(0) + 5 * along[1]])
     whole, _ = casts(mesh_of(points, np.array([[0, 1, 2]], np.int32)), start, along, np.inf)
     assert whole[:, [0, 2, 3]].tolist() == [[1, 1, 1], [0, 0, 0]]
+
+
+@sim.kernel
+def seen(
+    mesh: sim.uint64, start: sim.array(dtype=sim.vec3), along: sim.array(dtype=sim.vec3), out: sim.array(dtype=float)
+):
+    i = sim.tid()
+    reach = 4.0 * sim.length(along[i])
+    if sim.mesh_query_ray_anyhit(mesh, start[i], along[i], reach):
+        out[i] += sim.length_sq(start[i])
+    crossed = sim.mesh_query_ray_count_intersections(mesh, start[i], along[i])
+    out[i] += float(crossed) * along[i][0]
+
+
+def test_whether_and_how_often_stand_beside_gradients() -> None:
+    """Rays whose start, direction and reach have a gradient: what is counted is a step, and has none."""
+    mesh = mesh_of(*bumpy_sphere(12, 0.02))
+    rng = np.random.default_rng(3)
+    start = sim.array(rng.uniform(-1.5, 1.5, (50, 3)), dtype=sim.vec3, requires_grad=True)
+    along = sim.array(rng.normal(size=(50, 3)), dtype=sim.vec3, requires_grad=True)
+    out = sim.zeros(50, dtype=float, requires_grad=True)
+    with sim.Tape() as tape:
+        sim.launch(seen, 50, [mesh.id, start, along], [out])
+    tape.backward(grads={out: sim.ones(50, dtype=float)})
+    counts = casts(mesh, start.numpy(), along.numpy(), 100.0)[0][:, 3]
+    reached = np.array(
+        [
+            casts(
+                mesh, start.numpy()[i : i + 1], along.numpy()[i : i + 1], 4.0 * float(np.linalg.norm(along.numpy()[i]))
+            )[0][0, 2]
+            for i in range(50)
+        ]
+    )
+    assert 10 < (counts > 0).sum() < 45 and 10 < reached.sum() < 45
+    np.testing.assert_allclose(start.grad.numpy(), 2 * start.numpy() * reached[:, None], rtol=1e-6)
+    np.testing.assert_allclose(along.grad.numpy(), counts[:, None] * [1.0, 0.0, 0.0], rtol=1e-6)

@@ -21,6 +21,11 @@ the second scheduling of instructions that the highest level of its code generat
 that is no faster."""
 
 
+_NO_COPYABLE_ELEMENTS = "-slp-copyable-elements=false"
+"""LLVM 22, built with assertions as in the wheels of llvmlite, ends the process where it gathers scalars into vectors
+by filling up lanes with operations that change nothing, and cannot put these in order afterwards."""
+
+
 class ObjectCompiler:
     """LLVM, set up for the processor that runs this."""
 
@@ -30,6 +35,7 @@ class ObjectCompiler:
         self.llvm: Any = llvm
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
+        llvm.set_option("", _NO_COPYABLE_ELEMENTS)
         self.triple = llvm.get_process_triple()
         if sys.platform == "win32":  # COFF unwind relocations do not survive the run-time linker
             self.triple += "-elf"
