@@ -42,6 +42,7 @@ from sim.model.model import Model
 from sim.model.state import State
 from sim.solvers.batch import ConstraintBatch, Rows
 from sim.solvers.bodies import BodyStep
+from sim.solvers.contacts.sharing import LoadSharing
 from sim.solvers.integrators import BODY_QD_BEFORE, QD_BEFORE
 from sim.solvers.joints import DryJoints
 from sim.solvers.near.choices import Choices
@@ -127,6 +128,7 @@ class FrictionStep:
             )
             self._parts += make_split(model, contacts, n if self.crowded else 0)
             self.touching[batch.set.name] = Touching(batch, contacts, surface, impacts, along, late, still)
+        self.loads = LoadSharing(model, self.touching if self.crowded else {})
 
     def _make_added(self, counts: bool) -> list[array]:
         """Room for the energy that impacts have added to what moves."""
@@ -163,7 +165,7 @@ class FrictionStep:
         near = [] if self.near is None else self.near.scratch
         passing = [*self.passing.scratch, *self.points_passing.scratch]
         own = [self.moving.inertia, *self._parts, *self._added, *self._gains]
-        return [*near, *passing, *self.dry.scratch, *self.choices.scratch, *own] + [
+        return [*near, *passing, *self.dry.scratch, *self.choices.scratch, *self.loads.scratch, *own] + [
             a
             for t in self.touching.values()
             for a in (
@@ -304,6 +306,7 @@ class FrictionStep:
             form, threads = over_all(t.batch.set)
             kernel = make_meeting(t.batch.set.constraint, t.batch.set.slots, model.dtype, form, self.crowded)
             launch(kernel, threads, [*self.memory.all_of(t), t.contacts, moving, dt])
+        self.loads.share()
         if self._hit_at_once:
             self._at_once(make_hit_at_once, dt)
 

@@ -1,0 +1,77 @@
+"""What several contacts of a body press it with, shared in a step: see `sim.constraints.contact.impulses.sharing`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from sim.constraints.contact.impulses.sharing import LEAST, make_loads, sharing_kernels
+from sim.core.lang.types import int32, vector
+from sim.core.runtime.ambient import recording
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.launch.launch import launch
+from sim.model.model import Model
+from sim.solvers.near.memory import Touching
+
+
+@dataclass(eq=False)
+class LoadSharing:
+    """The contacts of a model, in groups: those of a body with all that is held, and those of two bodies."""
+
+    model: Model
+    touching: Mapping[str, Touching]
+
+    def __post_init__(self) -> None:
+        model, device, grad = self.model, self.model.device, self.model.requires_grad
+        free = model.body_inv_mass.numpy() > 0.0
+        members: dict[tuple[int, int], list[tuple[str, int, int]]] = {}
+        for name, t in self.touching.items():
+            made = t.batch.set
+            if made.lane or made.slots.particles:
+                continue
+            on = made.points.numpy()[:, [own[0] for own in made.slots.bodies]]
+            for k, bodies in enumerate(on.tolist()):
+                moving = sorted({b for b in bodies if free[b]})
+                if moving:
+                    key = moving[0], moving[1] if len(moving) > 1 else -1
+                    members.setdefault(key, []).append((name, k, bodies.index(moving[0])))
+        groups = [group for group in members.values() if len(group) >= LEAST]
+        self._seats = {name: np.full(self.touching[name].batch.set.count, -1) for group in groups for name, _, _ in group}
+        sides = {name: np.zeros(len(seats), int) for name, seats in self._seats.items()}
+        for at, (name, k, side) in enumerate(one for group in groups for one in group):
+            self._seats[name][k], sides[name][k] = at, side
+        self._known = {
+            name: tuple(array(values, dtype=int32, device=device) for values in (seats, sides[name]))
+            for name, seats in self._seats.items()
+        }
+        offset = np.cumsum([0, *(len(group) for group in groups)])
+        n, self._groups = int(offset[-1]), len(groups)
+        self._offset = array(offset, dtype=int32, device=device)
+        self._row = zeros(n, vector(6, model.dtype), device, grad)
+        self._load, self._part, self._shared = (zeros(n, model.dtype, device, grad) for _ in range(3))
+        self._takes, self._shares = (zeros(size, int32, device, requires_grad=False) for size in (n, self._groups))
+
+    @property
+    def scratch(self) -> list[array]:
+        """Arrays that every step writes before it reads them."""
+        return [self._row, self._load, self._part, self._shared, self._takes, self._shares]
+
+    def share(self) -> None:
+        """Shares the multipliers of contacts that rest."""
+        if not self._groups:
+            return
+        real, kernels = self.model.dtype, sharing_kernels(self.model.dtype)
+        makes = {name: make_loads(self.touching[name].batch.set.constraint, self.touching[name].batch.set.slots, real)
+                 for name in self._known}
+        rows = [self._row, self._load, self._part]
+        for name, (seats, sides) in self._known.items():
+            t = self.touching[name]
+            launch(makes[name][0], seats.size, [seats, sides, t.contacts], rows)
+        with recording.paused():
+            launch(kernels.choose, self._groups, [self._offset, *rows], [self._takes, self._shares])
+        launch(kernels.share, self._groups, [self._offset, *rows, self._takes, self._shares], [self._shared])
+        for name, (seats, _) in self._known.items():
+            launch(makes[name][1], seats.size, [seats, self.touching[name].contacts, self._part, self._shared], [])
