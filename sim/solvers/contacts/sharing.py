@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ from sim.core.lang.types import int32, vector
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.launch.kernel import Kernel
 from sim.core.runtime.launch.launch import launch
 from sim.model.model import Model
 from sim.solvers.near.memory import Touching
@@ -39,7 +40,9 @@ class LoadSharing:
                     key = moving[0], moving[1] if len(moving) > 1 else -1
                     members.setdefault(key, []).append((name, k, bodies.index(moving[0])))
         groups = [group for group in members.values() if len(group) >= LEAST]
-        self._seats = {name: np.full(self.touching[name].batch.set.count, -1) for group in groups for name, _, _ in group}
+        self._seats = {
+            name: np.full(self.touching[name].batch.set.count, -1) for group in groups for name, _, _ in group
+        }
         sides = {name: np.zeros(len(seats), int) for name, seats in self._seats.items()}
         for at, (name, k, side) in enumerate(one for group in groups for one in group):
             self._seats[name][k], sides[name][k] = at, side
@@ -60,18 +63,34 @@ class LoadSharing:
         return [self._row, self._load, self._part, self._shared, self._takes, self._shares]
 
     def share(self) -> None:
-        """Shares the multipliers of contacts that rest."""
-        if not self._groups:
-            return
-        real, kernels = self.model.dtype, sharing_kernels(self.model.dtype)
-        makes = {name: make_loads(self.touching[name].batch.set.constraint, self.touching[name].batch.set.slots, real)
-                 for name in self._known}
-        rows = [self._row, self._load, self._part]
+        """Shares the multipliers of contacts that rest, once positions are done."""
+        if self._groups:
+            self._take(late=False)
+            inputs = [self._offset, self._row, self._load, self._part]
+            with recording.paused():
+                launch(sharing_kernels(self.model.dtype).choose, self._groups, inputs, [self._takes, self._shares])
+            self._share(late=False)
+
+    def share_again(self) -> None:
+        """The same of what sweeps over velocities have made of them: friction that goes by other loads leans a body
+        another way, which these have found by then."""
+        if self._groups:
+            self._take(late=True)
+            self._share(late=True)
+
+    def _loads(self, late: bool) -> Iterator[tuple[Touching, tuple[Kernel, Kernel], array, array]]:
         for name, (seats, sides) in self._known.items():
             t = self.touching[name]
-            launch(makes[name][0], seats.size, [seats, sides, t.contacts], rows)
-        with recording.paused():
-            launch(kernels.choose, self._groups, [self._offset, *rows], [self._takes, self._shares])
-        launch(kernels.share, self._groups, [self._offset, *rows, self._takes, self._shares], [self._shared])
-        for name, (seats, _) in self._known.items():
-            launch(makes[name][1], seats.size, [seats, self.touching[name].contacts, self._part, self._shared], [])
+            made = t.batch.set
+            yield t, make_loads(made.constraint, made.slots, self.model.dtype, late), seats, sides
+
+    def _take(self, late: bool) -> None:
+        for t, (take, _), seats, sides in self._loads(late):
+            launch(take, seats.size, [seats, sides, t.contacts], [self._row, self._load, self._part])
+
+    def _share(self, late: bool) -> None:
+        share = sharing_kernels(self.model.dtype).share
+        inputs = [self._offset, self._row, self._load, self._part, self._takes, self._shares]
+        launch(share, self._groups, inputs, [self._shared])
+        for t, (_, put), seats, _ in self._loads(late):
+            launch(put, seats.size, [seats, t.contacts, self._part, self._shared])

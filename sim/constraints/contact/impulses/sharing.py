@@ -24,7 +24,7 @@ from sim.constraints.contact.forms import contact_struct
 from sim.constraints.contact.impulses.rows import normal_of, placed_of
 from sim.constraints.projection import solve
 from sim.constraints.slots.pattern import Slots
-from sim.core.lang.frontend.builtins import abs, max, static, tid
+from sim.core.lang.frontend.builtins import abs, max, min, static, tid
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.vector import dot, outer
 from sim.core.lang.memoize import memoize
@@ -48,13 +48,24 @@ class SharingKernels:
 
 
 @memoize
-def make_loads(c: Constraint, slots: Slots, real: Scalar) -> tuple[Kernel, Kernel]:
+def make_loads(c: Constraint, slots: Slots, real: Scalar, late: bool) -> tuple[Kernel, Kernel]:
     """Over the contacts `tid()` of a set, with the seat of each in its group, -1 without one: takes its row G over the
-    body `side`, what is shared, and the part of it that rests; and puts back what has become of it."""
+    body `side`, what is shared, and the part of it that rests; and puts back what has become of it.  late: the same
+    between sweeps over velocities, of what these have found by then; rows and parts are known."""
     n_bodies, spatial, Contacts = len(slots.bodies), vector(6, real), contact_struct(c, slots, real)
     placed, (gradient, _, _) = placed_of(c, slots, real), normal_of(c, slots, real)
 
-    @kernel(name=f"take_load_{c.name}_{slots.kinds}")
+    @func
+    def row_of(k, side, contacts):
+        n, share, arms = placed(k, contacts.rows)
+        G, row = gradient(k, contacts.rows, n, share, arms), spatial()
+        for g in static(range(n_bodies)):
+            if side == g:
+                d, turned = G[2 * g], G[2 * g + 1]
+                row = spatial(d[0], d[1], d[2], turned[0], turned[1], turned[2])
+        return row
+
+    @kernel(name=f"take_load_{c.name}_{slots.kinds}_{late}")
     def take(
         seats: array[int],
         side: array[int],
@@ -66,26 +77,27 @@ def make_loads(c: Constraint, slots: Slots, real: Scalar) -> tuple[Kernel, Kerne
         k = tid()
         at = seats[k]
         if at >= 0:
-            way, force, rests = spatial(), real(0.0), real(0.0)
-            if contacts.compliance[k] == 0.0 and contacts.impacts.rests[k] > 0.0:
-                n, share, arms = placed(k, contacts.rows)
-                G = gradient(k, contacts.rows, n, share, arms)
-                for g in static(range(n_bodies)):
-                    if side[k] == g:
-                        d, turned = G[2 * g], G[2 * g + 1]
-                        way = spatial(d[0], d[1], d[2], turned[0], turned[1], turned[2])
-                # What a contact gives before an impact in any case stays.
-                force, rests = contacts.multiplier[k] - contacts.cut[k][0], contacts.impacts.rests[k]
-            row[at], load[at], part[at] = way, force, rests
+            if static(late):
+                load[at] = contacts.multiplier[k] + contacts.late[k] - contacts.cut[k][0]
+            else:
+                way, force, rests = spatial(), real(0.0), real(0.0)
+                if contacts.compliance[k] == 0.0 and contacts.impacts.rests[k] > 0.0:
+                    # What a contact gives before an impact in any case stays.
+                    force, rests = contacts.multiplier[k] - contacts.cut[k][0], contacts.impacts.rests[k]
+                    way = row_of(k, side[k], contacts)
+                row[at], load[at], part[at] = way, force, rests
 
-    @kernel(name=f"put_load_{c.name}_{slots.kinds}")
+    @kernel(name=f"put_load_{c.name}_{slots.kinds}_{late}")
     def put(seats: array[int], contacts: Contacts, part: array[real], shared: array[real]):
         k = tid()
         at = seats[k]
         if at >= 0:
             if part[at] > 0.0:
-                given = contacts.cut[k][0] + shared[at]
-                contacts.multiplier[k] = contacts.multiplier[k] + part[at] * (given - contacts.multiplier[k])
+                given = contacts.cut[k][0] + shared[at] - contacts.multiplier[k]
+                if static(late):
+                    contacts.late[k] += part[at] * (given - contacts.late[k])
+                else:
+                    contacts.multiplier[k] += part[at] * given
 
     take.race_free = put.race_free = True  # each contact is its own
     return take, put
@@ -96,7 +108,7 @@ def sharing_kernels(real: Scalar) -> SharingKernels:
     """See there; row, load and part are those of `make_loads`, by seats; takes: which press; shares: of each group 0
     where nothing is to be shared, as there are too few of them."""
     spatial, mat66 = vector(6, real), matrix((6, 6), real)
-    tiny = 1e-6 if real is float32 else 1e-10  # of the squares of all rows: what is less is rounding
+    tiny = 1e-6 if real is float32 else 1e-12  # of the squares of all rows: what is less is rounding
     none = 1e-5 if real is float32 else 1e-10
 
     @func
@@ -109,11 +121,10 @@ def sharing_kernels(real: Scalar) -> SharingKernels:
                 if takes[m] > 0:
                     M += outer(part[m] * row[m], row[m])
         pushing, turning, A = M[0, 0] + M[1, 1] + M[2, 2], M[3, 3] + M[4, 4] + M[5, 5], M
-        for i in static(range(3)):  # a length that makes torques of the size of forces
+        for i in static(range(3)):
             A[i, i] += static(tiny) * pushing
             A[3 + i, 3 + i] += static(tiny) * (turning + static(tiny) * pushing)
-        y = solve(A, w)
-        return y + solve(A, w - M @ y)
+        return solve(A, w)
 
     @kernel
     def choose(
@@ -164,12 +175,16 @@ def sharing_kernels(real: Scalar) -> SharingKernels:
     ):
         g = tid()
         begin, end = offset[g], offset[g + 1]
-        y = spatial()
+        y, least, whole, fits = spatial(), real(0.0), real(0.0), False
         if shares[g] > 0:
             y = pressure(begin, end, row, load, part, takes)
+            for m in range(begin, end):
+                if takes[m] > 0:
+                    least, whole = min(least, dot(row[m], y)), whole + abs(load[m])
+            fits = least >= -static(none) * whole
         for m in range(begin, end):
             given = load[m]
-            if shares[g] > 0:
+            if fits:
                 given = real(0.0)
                 if takes[m] > 0:
                     given = max(dot(row[m], y), given)
