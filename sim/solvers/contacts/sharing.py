@@ -18,9 +18,15 @@ from sim.model.model import Model
 from sim.solvers.near.memory import Touching
 
 
+FACES = frozenset(
+    ("contact_plane", "contact_corner", "contact_edges", "contact_box", "contact_mesh", "contact_mesh_edges")
+)
+"""Contacts of corners and edges.  Places of a rim come and go as it rolls: with a share of the load they brake it."""
+
+
 @dataclass(eq=False)
 class LoadSharing:
-    """The contacts of a model, in groups: those of a body with all that is held, and those of two bodies."""
+    """The contacts of a model, in groups: those of a body with all that is held, where they are of faces alone."""
 
     model: Model
     touching: Mapping[str, Touching]
@@ -28,18 +34,21 @@ class LoadSharing:
     def __post_init__(self) -> None:
         model, device, grad = self.model, self.model.device, self.model.requires_grad
         free = model.body_inv_mass.numpy() > 0.0
-        members: dict[tuple[int, int], list[tuple[str, int, int]]] = {}
+        members: dict[int, list[tuple[str, int, int]]] = {}
+        round_ones = set[int]()
         for name, t in self.touching.items():
             made = t.batch.set
             if made.lane or made.slots.particles:
                 continue
             on = made.points.numpy()[:, [own[0] for own in made.slots.bodies]]
             for k, bodies in enumerate(on.tolist()):
-                moving = sorted({b for b in bodies if free[b]})
-                if moving:
-                    key = moving[0], moving[1] if len(moving) > 1 else -1
-                    members.setdefault(key, []).append((name, k, bodies.index(moving[0])))
-        groups = [group for group in members.values() if len(group) >= LEAST]
+                moving = {b for b in bodies if free[b]}
+                if len(moving) == 1:
+                    (body,) = moving
+                    members.setdefault(body, []).append((name, k, bodies.index(body)))
+                    if made.constraint.name not in FACES:
+                        round_ones.add(body)
+        groups = [group for b, group in members.items() if b not in round_ones and len(group) >= LEAST]
         self._seats = {
             name: np.full(self.touching[name].batch.set.count, -1) for group in groups for name, _, _ in group
         }

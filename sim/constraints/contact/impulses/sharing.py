@@ -11,7 +11,7 @@ which is lambda = max(G y, 0), with y from as many equations as w has.  Which of
 numbers, by Newton's method on y; the rest is linear in w.  Nothing moves by it: positions are final then, and friction
 is found anew with the velocities.
 
-Impacts keep what they have, see `at_once`, and so does what has a compliance of its own.
+A step in which something hits is left as it is (see `at_once`), and so is what has a compliance of its own.
 """
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
@@ -50,7 +50,7 @@ class SharingKernels:
 @memoize
 def make_loads(c: Constraint, slots: Slots, real: Scalar, late: bool) -> tuple[Kernel, Kernel]:
     """Over the contacts `tid()` of a set, with the seat of each in its group, -1 without one: takes its row G over the
-    body `side`, what is shared, and the part of it that rests; and puts back what has become of it.  late: the same
+    body `side`, what is shared, and the part of it that rests, or minus that which hits; and puts back what has become of it.  late: the same
     between sweeps over velocities, of what these have found by then; rows and parts are known."""
     n_bodies, spatial, Contacts = len(slots.bodies), vector(6, real), contact_struct(c, slots, real)
     placed, (gradient, _, _) = placed_of(c, slots, real), normal_of(c, slots, real)
@@ -80,8 +80,8 @@ def make_loads(c: Constraint, slots: Slots, real: Scalar, late: bool) -> tuple[K
             if static(late):
                 load[at] = contacts.multiplier[k] + contacts.late[k] - contacts.cut[k][0]
             else:
-                way, force, rests = spatial(), real(0.0), real(0.0)
-                if contacts.compliance[k] == 0.0 and contacts.impacts.rests[k] > 0.0:
+                way, force, rests = spatial(), real(0.0), -contacts.impacts.share[k]
+                if contacts.compliance[k] == 0.0 and rests == 0.0 and contacts.impacts.rests[k] > 0.0:
                     # What a contact gives before an impact in any case stays.
                     force, rests = contacts.multiplier[k] - contacts.cut[k][0], contacts.impacts.rests[k]
                     way = row_of(k, side[k], contacts)
@@ -175,19 +175,21 @@ def sharing_kernels(real: Scalar) -> SharingKernels:
     ):
         g = tid()
         begin, end = offset[g], offset[g + 1]
-        y, least, whole, fits = spatial(), real(0.0), real(0.0), False
+        y, least, whole, calm, fits = spatial(), real(0.0), real(0.0), real(1.0), False
         if shares[g] > 0:
             y = pressure(begin, end, row, load, part, takes)
             for m in range(begin, end):
+                calm = min(calm, 1.0 + part[m])
                 if takes[m] > 0:
                     least, whole = min(least, dot(row[m], y)), whole + abs(load[m])
             fits = least >= -static(none) * whole
         for m in range(begin, end):
             given = load[m]
             if fits:
-                given = real(0.0)
+                even = real(0.0)
                 if takes[m] > 0:
-                    given = max(dot(row[m], y), given)
+                    even = max(dot(row[m], y), even)
+                given += calm * (even - given)
             shared[m] = given
 
     choose.race_free = share.race_free = True  # each contact is in one group
