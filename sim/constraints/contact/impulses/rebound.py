@@ -104,8 +104,6 @@ def make_meeting(c: Constraint, slots: Slots, real: Scalar, form: Form, crowded:
                     pushes = at_once(k, contacts, moving, dt)
                 if not pushes:
                     impacts.share[k] = 0.0
-                if static(n_bodies > 0 and n_particles == 0):  # what rests may have a share of the load, see `sharing`
-                    pushes = pushes or impacts.rests[k] > 0.0
         if static(crowded):
             parts = cut(k, contacts, moving, dt)
             if parts[0] > 0.0:

@@ -81,7 +81,8 @@ def make_loads(c: Constraint, slots: Slots, real: Scalar, late: bool) -> tuple[K
                 load[at] = contacts.multiplier[k] + contacts.late[k] - contacts.cut[k][0]
             else:
                 way, force, rests = spatial(), real(0.0), -contacts.impacts.share[k]
-                if contacts.compliance[k] == 0.0 and rests == 0.0 and contacts.impacts.rests[k] > 0.0:
+                pushes = contacts.multiplier[k] > 0.0 or contacts.cut[k][0] > 0.0
+                if pushes and contacts.compliance[k] == 0.0 and rests == 0.0 and contacts.impacts.rests[k] > 0.0:
                     # What a contact gives before an impact in any case stays.
                     force, rests = contacts.multiplier[k] - contacts.cut[k][0], contacts.impacts.rests[k]
                     way = row_of(k, side[k], contacts)
@@ -121,7 +122,7 @@ def sharing_kernels(real: Scalar) -> SharingKernels:
                 if takes[m] > 0:
                     M += outer(part[m] * row[m], row[m])
         pushing, turning, A = M[0, 0] + M[1, 1] + M[2, 2], M[3, 3] + M[4, 4] + M[5, 5], M
-        for i in static(range(3)):
+        for i in static(range(3)):  # what no contact moves
             A[i, i] += static(tiny) * pushing
             A[3 + i, 3 + i] += static(tiny) * (turning + static(tiny) * pushing)
         return solve(A, w)
@@ -175,21 +176,20 @@ def sharing_kernels(real: Scalar) -> SharingKernels:
     ):
         g = tid()
         begin, end = offset[g], offset[g + 1]
-        y, least, whole, calm, fits = spatial(), real(0.0), real(0.0), real(1.0), False
+        y, least, whole, calm, fits = spatial(), real(0.0), real(0.0), True, False
         if shares[g] > 0:
             y = pressure(begin, end, row, load, part, takes)
             for m in range(begin, end):
-                calm = min(calm, 1.0 + part[m])
+                calm = calm and part[m] >= 0.0
                 if takes[m] > 0:
                     least, whole = min(least, dot(row[m], y)), whole + abs(load[m])
-            fits = least >= -static(none) * whole
+            fits = calm and least >= -static(none) * whole
         for m in range(begin, end):
             given = load[m]
             if fits:
-                even = real(0.0)
+                given = real(0.0)
                 if takes[m] > 0:
-                    even = max(dot(row[m], y), even)
-                given += calm * (even - given)
+                    given = max(dot(row[m], y), given)
             shared[m] = given
 
     choose.race_free = share.race_free = True  # each contact is in one group
