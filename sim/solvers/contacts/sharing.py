@@ -17,7 +17,6 @@ from sim.core.runtime.launch.launch import launch
 from sim.model.model import Model
 from sim.solvers.near.memory import Touching
 
-
 FACES = frozenset(
     ("contact_plane", "contact_corner", "contact_edges", "contact_box", "contact_mesh", "contact_mesh_edges")
 )

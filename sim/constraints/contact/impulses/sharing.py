@@ -50,8 +50,9 @@ class SharingKernels:
 @memoize
 def make_loads(c: Constraint, slots: Slots, real: Scalar, late: bool) -> tuple[Kernel, Kernel]:
     """Over the contacts `tid()` of a set, with the seat of each in its group, -1 without one: takes its row G over the
-    body `side`, what is shared, and the part of it that rests, or minus that which hits; and puts back what has become of it.  late: the same
-    between sweeps over velocities, of what these have found by then; rows and parts are known."""
+    body `side`, what is shared, and the part of it that rests, or minus that which hits; and puts back what has become
+    of it.  late: the same between sweeps over velocities, of what these have found by then; rows and parts are known.
+    """
     n_bodies, spatial, Contacts = len(slots.bodies), vector(6, real), contact_struct(c, slots, real)
     placed, (gradient, _, _) = placed_of(c, slots, real), normal_of(c, slots, real)
 

@@ -73,7 +73,7 @@ def test_friction_presses_the_front() -> None:
     assert np.sort(pressed[pressed > 0.0]) == pytest.approx(exact, rel=1e-3)
 
 
-def reference(half: tuple[float, float, float], mu: float, v: tuple[float, float], spin: float, seconds: float) -> float:
+def reference(half: tuple[float, ...], mu: float, v: tuple[float, float], spin: float, seconds: float) -> float:
     """How far a box has turned that presses its four corners linearly over its face: an integration of its own."""
     hx, h, hz = half
     corners = np.array([[x, z] for x in (-hx, hx) for z in (-hz, hz)])
@@ -116,9 +116,8 @@ def test_the_derivative_is_that_of_the_steps() -> None:
 
     _, by = gradients(model(True, **at), round(seconds * rate), 1 / rate, coordinate("body_qd", 0, 4))
     for name in at:
-        more, less = (
-            ended(model(False, **{**at, name: at[name] + d}), seconds, rate).body_qd.numpy()[0, 4] for d in (1e-6, -1e-6)
-        )
+        moved = [model(False, **{**at, name: at[name] + d}) for d in (1e-6, -1e-6)]
+        more, less = (ended(made, seconds, rate).body_qd.numpy()[0, 4] for made in moved)
         assert by[f"{name}.mu"][0] == pytest.approx((more - less) / 2e-6, rel=1e-6)
 
 
