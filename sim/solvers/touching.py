@@ -42,7 +42,6 @@ from sim.model.model import Model
 from sim.model.state import State
 from sim.solvers.batch import ConstraintBatch, Rows
 from sim.solvers.bodies import BodyStep
-from sim.solvers.contacts.sharing import LoadSharing
 from sim.solvers.integrators import BODY_QD_BEFORE, QD_BEFORE
 from sim.solvers.joints import DryJoints
 from sim.solvers.near.choices import Choices
@@ -50,6 +49,7 @@ from sim.solvers.near.crowded import crowded, make_room, make_split
 from sim.solvers.near.lanes import NearContacts, over_all
 from sim.solvers.near.memory import ContactMemory, Touching
 from sim.solvers.near.passing import PassingCheck, PointPassingCheck
+from sim.solvers.near.sharing import LoadSharing
 
 WIDE = 32
 """Constraints on bodies of one colour from which on their kernel is compiled to wide loads and stores as well: fewer of
