@@ -49,6 +49,7 @@ from sim.solvers.near.crowded import crowded, make_room, make_split
 from sim.solvers.near.lanes import NearContacts, over_all
 from sim.solvers.near.memory import ContactMemory, Touching
 from sim.solvers.near.passing import PassingCheck
+from sim.solvers.near.sharing import LoadSharing
 
 WIDE = 32
 """Constraints on bodies of one colour from which on their kernel is compiled to wide loads and stores as well: fewer of
@@ -126,6 +127,7 @@ class FrictionStep:
             )
             self._parts += make_split(model, contacts, n if self.crowded else 0)
             self.touching[batch.set.name] = Touching(batch, contacts, surface, impacts, along, late, still)
+        self.loads = LoadSharing(model, self.touching if self.crowded else {})
 
     def _make_added(self, counts: bool) -> list[array]:
         """Room for the energy that impacts have added to what moves."""
@@ -161,7 +163,8 @@ class FrictionStep:
         """Arrays that every step writes before it reads them."""
         near = [] if self.near is None else self.near.scratch
         own = [self.moving.inertia, *self._parts, *self._added, *self._gains]
-        return [*near, *self.passing.scratch, *self.dry.scratch, *self.choices.scratch, *own] + [
+        made = [*self.passing.scratch, *self.dry.scratch, *self.choices.scratch, *self.loads.scratch]
+        return [*near, *made, *own] + [
             a
             for t in self.touching.values()
             for a in (
@@ -299,6 +302,7 @@ class FrictionStep:
             form, threads = over_all(t.batch.set)
             kernel = make_meeting(t.batch.set.constraint, t.batch.set.slots, model.dtype, form, self.crowded)
             launch(kernel, threads, [*self.memory.all_of(t), t.contacts, moving, dt])
+        self.loads.share()
         if self._hit_at_once:
             self._at_once(make_hit_at_once, dt)
 

@@ -375,6 +375,8 @@ class SolverXPBD(Solver, key="xpbd"):
             if self.impacts is not None:
                 self.impacts.extrapolate(s, iteration, sweeps)
             held.sweep(s, iteration)
+            if iteration == 1:  # there and back
+                self.friction.loads.share_again()
         if self.impacts is not None:
             self.impacts.place(s, self._finish)
 

@@ -69,7 +69,7 @@ def end_of(model: sim.Model, steps: int, dt: float = 1 / 480, iterations: int = 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_height_over_a_plane_is_a_plane(kind: str) -> None:
     """What is thrown, bounces, tumbles and slides goes as on the plane of the world, to rounding; a cylinder to 1e-6,
-    since the lowest place of its rim is found otherwise."""
+    since the lowest place of its rim is found otherwise, and faces to 1e-3: a plane shares their load."""
     ends = []
     for as_distance in (True, False):
         builder = sim.ModelBuilder(gravity=(0, -G, 0))
@@ -82,7 +82,9 @@ def test_the_height_over_a_plane_is_a_plane(kind: str) -> None:
         add_solid(builder, kind, body)
         ends.append(end_of(builder.finalize(dtype=sim.float64), 240).body_q.numpy()[0])
     assert abs(ends[0][1] - 0.01) < 0.12 and abs(ends[0][0]) > 0.1
-    np.testing.assert_allclose(ends[0], ends[1], rtol=0, atol=1e-6 if kind == "cylinder" else 1e-11)
+    np.testing.assert_allclose(
+        ends[0], ends[1], rtol=0, atol={"cylinder": 1e-6, "box": 1e-3, "mesh": 1e-3}.get(kind, 1e-11)
+    )
 
 
 def on_globe(kind: str, as_distance: bool = True, radius: float = 0.3, mu: float = 0.3, size: float = 1.0) -> sim.Model:
