@@ -247,6 +247,15 @@ class Constraint:
         return range(self.angular or 0, self.rows) if key == "angular_compliance" else range(self.rows)
 
     @property
+    def vectors(self) -> tuple[range, ...]:
+        """Rows that have one compliance, together: components of vectors, whose axes are nobody's choice; one by one
+        where a law gives each row its own."""
+        if self.law is not None:
+            return tuple(range(r, r + 1) for r in range(self.rows))
+        parts = (self.rows_of(key) for key in ("linear_compliance", "angular_compliance"))
+        return tuple(parts) if self.angular else (range(self.rows),)
+
+    @property
     def measured(self) -> tuple[str, ...]:
         """Parameters that are measured on the rest shape where they are not given.
 

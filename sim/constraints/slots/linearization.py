@@ -289,6 +289,7 @@ def linearization_of(c: Constraint, slots: Slots, real: Scalar, damped: bool, st
     motions = motions_of(slots, real)
     between, response, product = row_functions(slots)
     n_particles = len(slots.particles)
+    alike = [[j for j in range(m) if active[j] in vector] for r in active for vector in c.vectors if r in vector]
     parameter_names = tuple(c.parameters)
     ke_at, kd_at, vel_at = (
         parameter_names.index(name) if name in parameter_names else -1
@@ -313,7 +314,9 @@ def linearization_of(c: Constraint, slots: Slots, real: Scalar, damped: bool, st
             _, every = rows_at([x_ref[p_k[p]] for p in static(range(n_particles))], begun, placed_k, data_k)
             G_0 = [every[active[i]] for i in static(range(m))]
             own = [product(G[i], response(G[i], masses, inertias)) for i in static(range(m))]
-            D = [between(G_0[i], G[i], elastic_share(alpha[i], own[i])) for i in static(range(m))]
+            # of components of a vector the mean: the trace is the same in all axes
+            mean = [sum([own[j] for j in static(alike[i])]) / static(len(alike[i])) for i in static(range(m))]
+            D = [between(G_0[i], G[i], elastic_share(alpha[i], mean[i])) for i in static(range(m))]
         if slowed:  # how far all has come since the step began
             since = motions(p_k, of_p, x_ref, dx_b, turn_b)
         terms = []

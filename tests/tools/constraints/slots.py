@@ -224,7 +224,11 @@ class SlotSample:
                 gamma = np.ones(1)
             D = G
             if begin and not c.unilateral and not c.driven and any(c.elastic):
-                own = alpha + np.einsum("ij,jk,ik->i", G, W, G)
+                acting = np.array([r in c.active(damped) for r in range(c.rows)])
+                own = np.einsum("ij,jk,ik->i", G, W, G)
+                for vector in (np.array(v) for v in c.vectors):
+                    own[vector] = own[vector][acting[vector]].mean()
+                own += alpha
                 s = np.divide(alpha, own, out=np.zeros_like(own), where=own > 0)
                 D = self.gradient(k, self.host["x_ref"][ps], begun)
                 D = D + s[:, None] * (G - D)
