@@ -23,7 +23,7 @@ from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct, solve, value_type
 from sim.constraints.slots.bodies import body_struct, matrix_in_world, slot_struct
 from sim.constraints.slots.linearization import masses_of, movers_of, row_functions, velocities_of
-from sim.constraints.slots.pattern import Slots
+from sim.constraints.slots.pattern import WORLD, Slots
 from sim.constraints.slots.rotations import exponential, logarithm
 from sim.core.lang.frontend.builtins import max, min, sqrt, static, tid
 from sim.core.lang.frontend.function import Function, func
@@ -35,7 +35,7 @@ from sim.core.runtime.arrays.array import array, array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 
 SMALL = 1e-3
-"""Changes of velocities up to this part of them may be those of sweeps and of rounding."""
+"""Changes of velocities up to this part of those against each other may be those of sweeps and of rounding."""
 
 
 @memoize
@@ -44,7 +44,21 @@ def since_impact_of(slots: Slots) -> Function:
     impact there was, 0 ... 1, by how velocities have changed, by Dv, as what moves does so by (1 - s) h Dv: what
     changes them by less than gravity does, or by a thousandth, is none."""
     n_particles, n_bodies = len(slots.particles), len(slots.bodies)
-    q = n_particles + 2 * n_bodies
+    q, fixed = n_particles + 2 * n_bodies, WORLD in slots.kinds
+    moved_at = [*range(n_particles), *(n_particles + 2 * g for g in range(n_bodies))]
+
+    @func
+    def together(come, masses):
+        """How far all come as one: as what is held does, or else as their centre of mass; the world does not."""
+        way, held, heavy = 0.0 * come[0], 0.0 * masses[0], 0.0 * masses[0]
+        for i in static(range(n_particles + n_bodies)):
+            if masses[i] == 0.0:
+                way, held = way + come[static(moved_at[i])], held + 1.0
+        if held > 0.0:
+            return way / held
+        for i in static(range(n_particles + n_bodies)):
+            way, heavy = way + come[static(moved_at[i])] / masses[i], heavy + 1.0 / masses[i]
+        return way / heavy
 
     @func
     def weighed(mass, way, change):
@@ -61,13 +75,17 @@ def since_impact_of(slots: Slots) -> Function:
         along, square, light, moving = 0.0 * dt, 0.0 * dt, 0.0 * dt, 0.0 * dt
         for i in static(range(n_particles + n_bodies)):
             light += masses[i]
+        common = 0.0 * come[0] if fixed else together(come, masses)
         for i in static(range(q)):
             mass = masses[i] if i < n_particles else masses[n_particles + (i - n_particles) // 2]
             if i >= n_particles and (i - n_particles) % 2 == 1:
                 inertia = inertias[(i - n_particles) // 2]
                 mass = (inertia[0, 0] + inertia[1, 1] + inertia[2, 2]) / 3.0
             one, two = weighed(mass, ways[i], changes[i])
-            _, three = weighed(mass, ways[i], come[i])
+            own = come[i]
+            if static(i in moved_at):  # on what moves at a constant speed all is as at rest
+                own -= common
+            _, three = weighed(mass, ways[i], own)
             along, square, moving = along + one, square + two, moving + three
         resting, left, share = resting_speed(gravity, dt), 0.0 * dt, 0.0 * dt
         if moving > 0.0:
