@@ -194,8 +194,9 @@ def turning(v, last, takes):
             if part > 1.0:
                 weight *= 2.0 - part
                 part = 1.0 + 0.0 * part
-            beside, mean = v - ahead * e, e
+            beside = v - ahead * e
             least = sqrt(dot(beside, beside))
+            mean = e + (lost / takes / ahead) * beside  # along a line, where a little across it is met in full
             if least > STRAIGHT * ahead:
                 speed = sqrt(dot(v, v))
                 turns = log((ahead + speed) / least)

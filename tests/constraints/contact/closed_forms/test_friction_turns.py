@@ -7,6 +7,7 @@ the phase of the step, at any length of it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 import pytest
@@ -216,3 +217,35 @@ def test_on_a_tray_that_swings() -> None:
         assert end.particle_q.numpy()[0, 0] == pytest.approx(exact(**at), rel=1e-2)
         assert by["tray.motion.0.swing"][0, 0] == pytest.approx(slope_of(exact, at, "d"), rel=1e-2), rate
         assert by["tray.h.mu"][0] == pytest.approx(slope_of(exact, at, "mu"), abs=3e-3), rate
+
+
+def rolling_soon(across: float) -> sim.Model:
+    """A ball that slides along x, and gravity that is a little across it."""
+    made = sim.ModelBuilder(gravity=(0, -G, across))
+    ball = made.add_body(sim.transformd((0, 0.1, 0), IDENTITY), label="b", velocity=(0.6, 0, 0), spin=(0, 1, 3))
+    made.add_shape_sphere(ball, None, 0.1, cfg=Config(density=500.0, mu=0.3), label="s")
+    made.add_ground_plane(cfg=Config(mu=0.3), label="f")
+    return made.finalize(dtype=sim.float64, requires_grad=True)
+
+
+def sliding_up(across: float) -> sim.Model:
+    """The same of a particle that slides up a slope."""
+    model = on_a_slope({"v": 2.0, "mu": 0.3, "slope": 0.4}, "particle")
+    model.gravity.assign(model.gravity.numpy() + [[0, 0, across]])
+    return model
+
+
+@pytest.mark.parametrize(("make", "of", "last"), [(sliding_up, "particle", 75), (rolling_soon, "body", 22)])
+def test_derivatives_across_the_line_that_something_slides_along(
+    make: Callable[[float], sim.Model], of: str, last: int
+) -> None:
+    """By gravity, in the steps about that in which it stops, or rolls: differences of the steps.  Along a line the
+    direction of friction after the stop had no derivative; of a ball those by a plane's normal were up to 10 % off."""
+    for name, steps in product((f"{of}_q", f"{of}_qd"), range(last - 3, last + 1)):
+        seed, ends = coordinate(name, 0, 2), []
+        _, by = gradients(make(0.0), steps, 1 / 240, seed)
+        for across in (1e-5, -1e-5):
+            model = make(across)
+            end = sim.rollout(sim.SolverXPBD(model), model.state(), steps, 1 / 240).final
+            ends.append(seed(end)[0].numpy()[0, 2])
+        assert by["gravity"][0, 2] == pytest.approx((ends[0] - ends[1]) / 2e-5, rel=1e-5, abs=1e-9), (name, steps)
