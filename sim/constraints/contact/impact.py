@@ -16,6 +16,7 @@ al., "Detailed Rigid Body Simulation with Extended Position Based Dynamics", SCA
 grows from there to its full size at twice that speed, instead of at once.
 What lies on something and is pulled onto it by rigid links that hold it, as a taut rope on a drum, rests as what falls
 with that pull beside gravity.
+What pressed in the last step rests, too, where the acceleration of this one alone brings it back: its way is curved.
 
 What has a compliance is a spring: its forces turn around what comes, in as many steps as that takes, and it has no
 impacts, nor a restitution.
@@ -261,6 +262,9 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
         x_0, impacts = [moving.x_ref[p_k[p]] for p in static(range(n_particles))], contacts.impacts
         gap_1 = gap(x_1, poses, placed_k, data_k)
         gap_0, resting = gap(x_0, begun, placed_k, data_k), resting_speed(moving.gravity[0], dt)
+        if resting == 0.0:
+            v_last = velocities(p_k, b_k, moving.v_last, moving.body_qd_last)
+            resting = carried_speed(velocities(p_k, b_k, moving.v, moving.body_qd), v_last)
         target, rebound, rests, before, after = real(0.0), real(0.0), still_of(gap_0, resting * dt), vec3(), vec3()
         coming, loses = vec3(), real(0.0)
         e = 0.5 * (contacts.surface.restitution[k] + contacts.surface.other_restitution[k])
@@ -276,9 +280,10 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
                 soon = gap_1 >= 0.0 and gap_1 < static(AT_ONCE) * (gap_0 - gap_1)
                 if soon:
                     s += gap_1 / (gap_0 - gap_1)
-            if resting == 0.0:
-                resting = carried_speed(v_0, velocities(p_k, b_k, moving.v_last, moving.body_qd_last))
             pulled = resting
+            if static(crowded or len(slots.bodies) > 0):  # whose last forces are known
+                if contacts.pressed[k] > 0.0:  # as what rolls along a bowl, or two that turn about each other
+                    pulled = max(pulled, -static(RESTING) * a * dt)
             if static(held):  # what lies on something, pressed by what it hangs on
                 pulled += rests * RESTING * max(-a, real(0.0)) * dt
             hit_share = share_of_impact(approach, pulled)
