@@ -54,6 +54,7 @@ class BuildContext:
     problems: list[Diagnostic] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     skipped: set[str] = field(default_factory=set)  # paths of entries that cannot be built
+    unread: set[tuple[str, str]] = field(default_factory=set)  # (experiment, markers) without a readable recording
     origins: dict[str, Origin] = field(default_factory=dict)  # path of a recording -> how it was read
     physical_groups: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)  # object -> those of its file
     by_region: dict[str, ByRegion] = field(default_factory=dict)  # path of a value -> where its regions are

@@ -202,6 +202,8 @@ def _targets(
     for name, chosen in columns.items():
         count = markers[name].count if name in markers else None
         recording = load_target(context, path, entry, chosen, count, lead / schedule.fps)
+        if recording is None:
+            context.unread.add((path.split(".")[1], name))
         if recording is None or name not in markers:
             continue
         with context.at(path):

@@ -101,6 +101,21 @@ ROWS = {
         "no frame lies between",
         "loss.0.at",
     ),
+    "a displacement with one frame": (
+        ("{match: corners}", "{match: corners, compare: displacement, at: last}"),
+        "a displacement takes two frames in which a marker is seen",
+        "loss.0.at",
+    ),
+    "to be reached after the end": (
+        ("{match: corners}", "{reach: {marker: corners, point: [0, 0, 0], at: 3, scale: 1}}"),
+        "3 s are after the end of `one`, 0.2 s",
+        "loss.0.reach.at",
+    ),
+    "slow after the end": (
+        ("{match: corners}", "{slow: {marker: corners, at: 0.3, scale: 1}}"),
+        "0.3 s are after the end of `one`",
+        "loss.0.slow.at",
+    ),
     "damping that is not there": (
         ("distance.compliance, transform: log, bounds: [1e-4, 10]", "bend.damping, bounds: [0, 1]"),
         "has no value for",
@@ -239,6 +254,23 @@ def test_columns_must_be_named_with_several_markers(tmp_path):
     text = text.replace("{others: [0, 1]}", "{others: [0, 1], corners: [0, 1, 2, 3]}")
     problem = sim.load_scene(write_scene(tmp_path, text)).build()
     assert problem.experiments[0].targets["others"].positions.shape == (4, 2, 3)
+
+
+def test_a_recording_that_cannot_be_read_is_one_problem(tmp_path):
+    """It was said, too, that the markers of the other columns have no recording."""
+    write_recording(tmp_path / "target.npz", corners=Recording(np.zeros((6, 4, 3)), np.arange(6) * 0.05))
+    text = SHEET.replace("  corners: {", "  top: {on: sheet, where: {y: [0.9, null]}}\n  corners: {")
+    text = text.replace("key: corners,", "key: corners, markers: {top: [0, 1, 2, 3], corners: [0, 1, 2, 9]},")
+    (problem,) = problems_of(tmp_path, text).problems
+    assert "no marker column 9" in problem.what
+
+
+def test_a_speed_takes_two_frames(tmp_path):
+    text = SHEET.replace("duration: 0.2", "duration: 0.05")
+    text = text.replace("{match: corners}", "{slow: {marker: corners, scale: 1}}")
+    write_recording(tmp_path / "target.npz", corners=Recording(np.zeros((6, 4, 3)), np.arange(6) * 0.05))
+    (problem,) = problems_of(tmp_path, text).problems
+    assert "a velocity takes two frames, and `one` has one" in problem.what and problem.path == "loss.0.slow"
 
 
 def test_files_stay_in_the_folder(tmp_path):
