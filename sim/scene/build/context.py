@@ -95,6 +95,20 @@ class BuildContext:
             for value in values.values()
         }
 
+    @cached_property
+    def longest(self) -> float:
+        """The longest time that is simulated [s]; 0 where that is not known."""
+        sets = (entry.get("set", {}) for entry in self.data.get("experiments", {}).values())
+        of_scene = self.data.get("time", {}).get("duration", 0.0)
+        return max([of_scene, *(values.get("time.duration", 0.0) for values in sets)])
+
+    def warn_if_never(self, path: str, time: float) -> None:
+        """Notes what would begin at a time [s] when every experiment is over."""
+        if 0.0 < self.longest <= time:
+            self.warnings.append(
+                f"{path}: {time:g} s are after the end of every experiment, {self.longest:g} s at most"
+            )
+
     def entries(self, table: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Name and data of the entries of a top-level table that can be built."""
         return ((name, entry) for name, entry in self.data[table].items() if f"{table}.{name}" not in self.skipped)

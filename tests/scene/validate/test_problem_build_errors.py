@@ -302,6 +302,34 @@ def test_a_duration_between_two_frames_is_said_aloud(tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    ("edits", "told"),
+    [
+        ((("farthest: 4", "at: [[0, 0, 0], [100, 0, 0]]"),), r"markers.corners.at.1: it lies 99 m beside `sheet`"),
+        ((("frequency: 2 Hz}", "frequency: 2 Hz}\n      - {move: [0, 1, 0], start: 3, end: 4}"),),
+         r"attachments.top.motion.1.start: 3 s are after the end of every experiment"),
+        ((("    motion:", "    compliance: 1e-7\n    release: 9\n    motion:"),),
+         r"attachments.top.release: 9 s are after"),
+        ((("        distance: {compliance: 0.05, damping: 5 ms}\n", ""), ("material:\n", "material: {}\n"),
+          ("        bend: {compliance: 33.333333333333336}\n", "")), r"objects.sheet.cloth: nothing holds its points"),
+    ],
+)  # fmt: skip
+def test_what_is_meant_otherwise_is_told(tmp_path, edits, told):
+    text = SHEET[: SHEET.index("experiments:")]
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new, 1)
+    notes = sim.load_scene(write_scene(tmp_path, text)).build().description.notes
+    assert any(re.match(told, note) for note in notes), notes
+
+
+def test_a_mean_over_more_than_the_experiment_is_a_problem(tmp_path):
+    measures = "measures: {drop: {of: corners, kind: settled, last: 3 s}}\n"
+    write_recording(tmp_path / "target.npz", corners=Recording(np.zeros((6, 4, 3)), np.arange(6) * 0.05))
+    (problem,) = problems_of(tmp_path, SHEET + measures).problems
+    assert problem.path == "measures.drop.last" and "longer than every experiment" in problem.what
+
+
 def test_a_measure_along_no_gravity_is_a_problem(tmp_path):
     write_target(tmp_path, SHEET)
     measures = "world: {gravity: [0, 0, 0]}\nmeasures:\n  sag: {of: corners, kind: settled, last: 0.1}\n"
