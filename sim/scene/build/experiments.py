@@ -33,6 +33,9 @@ WHOLE = 1e-6
 GUESSED_NOISE = 1e-3
 """Of noise that is estimated where nobody gives a guess [m]."""
 
+SAID_OFF = 0.3
+"""Error of a recording between its frames, over its noise, from which on it is told."""
+
 MOST_FRAMES = 1_000_000
 """Frames are kept, and those of a longer experiment would not fit into memory."""
 
@@ -244,6 +247,14 @@ def _targets(
                 what = f"no marker of `{name}` is seen at any frame of the experiment"
                 context.problem(path, what, "check `start` and `duration`")
                 continue
+            off, typical = recording.off_between_frames(times[used & (times >= 0.0)]), float(np.median(own))
+            if off > SAID_OFF * typical:
+                context.warnings.append(
+                    f"{path}: frames of the simulation lie between those of the recording, which is interpolated there,"
+                    f" and off by some {off / typical:.2g} times the noise: values that are found may be off by more"
+                    " than their errors; record faster, or take its own rate for `time.fps`, and one of its frames for"
+                    " `start`"
+                )
             missing = int((~within).sum())
             if missing:
                 unseen = f"{missing} of {within.size} marker positions were not seen"
