@@ -16,6 +16,7 @@ al., "Detailed Rigid Body Simulation with Extended Position Based Dynamics", SCA
 grows from there to its full size at twice that speed, instead of at once.
 What lies on something and is pulled onto it by rigid links that hold it, as a taut rope on a drum, rests as what falls
 with that pull beside gravity.
+What pressed in the last step rests, too, where the acceleration of this one alone brings it back: its way is curved.
 
 What has a compliance is a spring: its forces turn around what comes, in as many steps as that takes, and it has no
 impacts, nor a restitution.
@@ -261,7 +262,14 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
         x_0, impacts = [moving.x_ref[p_k[p]] for p in static(range(n_particles))], contacts.impacts
         gap_1 = gap(x_1, poses, placed_k, data_k)
         gap_0, resting = gap(x_0, begun, placed_k, data_k), resting_speed(moving.gravity[0], dt)
-        target, rebound, rests, before, after = real(0.0), real(0.0), still_of(gap_0, resting * dt), vec3(), vec3()
+        near, touches = resting * dt, resting == 0.0
+        if static(crowded or len(slots.bodies) > 0):  # the forces of the last step are known
+            touches = touches or contacts.pressed[k] > 0.0
+        if resting == 0.0:
+            v_last = velocities(p_k, b_k, moving.v_last, moving.body_qd_last)
+            resting = carried_speed(velocities(p_k, b_k, moving.v, moving.body_qd), v_last)
+            near = static(RESTING / CARRIED) * resting * dt  # as gravity that changes velocities as much
+        target, rebound, rests, before, after = real(0.0), real(0.0), still_of(gap_0, near), vec3(), vec3()
         coming, loses = vec3(), real(0.0)
         e = 0.5 * (contacts.surface.restitution[k] + contacts.surface.other_restitution[k])
         soft = contacts.compliance[k] > 0.0
@@ -276,12 +284,13 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
                 soon = gap_1 >= 0.0 and gap_1 < static(AT_ONCE) * (gap_0 - gap_1)
                 if soon:
                     s += gap_1 / (gap_0 - gap_1)
-            if resting == 0.0:
-                resting = carried_speed(v_0, velocities(p_k, b_k, moving.v_last, moving.body_qd_last))
             pulled = resting
             if static(held):  # what lies on something, pressed by what it hangs on
                 pulled += rests * RESTING * max(-a, real(0.0)) * dt
-            hit_share = share_of_impact(approach, pulled)
+            comes = approach
+            if touches:  # it may be brought back by this step alone: along a bowl, or as two turn about each other
+                comes = min(comes, -rate)
+            hit_share = share_of_impact(comes, pulled)
             rests *= 1.0 - hit_share
             if gap_1 < 0.0 or soon:
                 hits, time = hit_share * hits_of(rate, (gap_1 - C_0[0]) / dt), s * dt
@@ -289,9 +298,10 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
                     passes = passing(
                         C_0[0], rate, G_0[0][point], x_1, x_0, poses, begun, v_0, placed_k, data_k, resting, dt
                     )
-                    if passes > 0.0:
+                    if passes > 0.0:  # at the end of the step, and by what is left as it hits
                         hit_share *= 1.0 - passes
-                        hits, time = hits + passes * (1.0 - hits), time + passes * (dt - time)
+                        either = hits + passes * (1.0 - hits)
+                        hits, time = either, (hits * time + (either - hits) * dt) / either
             C, G, n, _, _, share, arms, _, _ = hit(x_1, x_0, poses, begun, v_0, hits, time, placed_k, data_k)
             motion, v = motions(p_k, of_p, moving.x_ref, moved, turns), v_0
             if static(len(slots.bodies) > 0):

@@ -162,8 +162,10 @@ def make_rebound(
     def outlast(k, contacts, moving, n, share, arms, T, post, along, masses, inertias, dt):
         """What lasts of what is given after an impact: as much as the force before it would give."""
         whole = contacts.cut[k][1]
-        if whole > 0.0 and post > 0.0:
-            part = min(whole / post, real(1.0))
+        if whole > 0.0:
+            part = real(0.0)  # what presses no more takes back what it gave
+            if post > 0.0:
+                part = min(whole / post, real(1.0))
             now = (part * post) * n + (part * along[0]) * T[0] + (part * along[1]) * T[1]
             more = now - contacts.lasting[k]
             pressing = dot(more, n)

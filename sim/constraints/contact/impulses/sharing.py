@@ -109,7 +109,7 @@ def make_loads(c: Constraint, slots: Slots, real: Scalar, late: bool) -> tuple[K
 def sharing_kernels(real: Scalar) -> SharingKernels:
     """See there; row, load and part are those of `make_loads`, by seats; takes: which press; shares: of each group 0
     where nothing is to be shared, as there are too few of them."""
-    spatial, mat66 = vector(6, real), matrix((6, 6), real)
+    vec3, spatial, mat66 = vector(3, real), vector(6, real), matrix((6, 6), real)
     tiny = 1e-6 if real is float32 else 1e-12  # of the squares of all rows: what is less is rounding
     none = 1e-5 if real is float32 else 1e-10
 
@@ -127,6 +127,21 @@ def sharing_kernels(real: Scalar) -> SharingKernels:
             A[i, i] += static(tiny) * pushing
             A[3 + i, 3 + i] += static(tiny) * (turning + static(tiny) * pushing)
         return solve(A, w)
+
+    @func
+    def all_of(begin, end, row, load, part, takes, y, whole):
+        """Is that what all of them press with?  As sweeps go on some pull, and what presses cannot for them."""
+        left, pushing, turning = spatial(), real(0.0), real(0.0)
+        for m in range(begin, end):
+            if part[m] > 0.0:
+                force, turned = vec3(row[m][0], row[m][1], row[m][2]), vec3(row[m][3], row[m][4], row[m][5])
+                pushing, turning = pushing + dot(force, force), turning + dot(turned, turned)
+                left += (part[m] * load[m]) * row[m]
+                if takes[m] > 0:
+                    left -= (part[m] * dot(row[m], y)) * row[m]
+        force, turned = vec3(left[0], left[1], left[2]), vec3(left[3], left[4], left[5])
+        beyond = dot(force, force) * turning + dot(turned, turned) * pushing
+        return beyond <= static(tiny) * whole * whole * turning
 
     @kernel
     def choose(
@@ -162,7 +177,7 @@ def sharing_kernels(real: Scalar) -> SharingKernels:
                         if now != takes[m]:
                             takes[m] = now
                             going = True
-                if not going:
+                if not going and all_of(begin, end, row, load, part, takes, y, whole):
                     shares[g] = 1
 
     @kernel
