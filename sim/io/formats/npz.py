@@ -15,7 +15,8 @@ from sim.io.scenery import BODY_KEYS, RIGID_KEYS
 
 class Npz(ExportFormat):
     """One file: `<experiment>` (frames, particles, 3) [m] and `<experiment>_time` [s]; `<experiment>.<markers>` and
-    `<experiment>.<markers>_time`, a recording; `<body>.points`, `.weights`, `.triangles`, `.segments` as in `sim.io.Body`.
+    `<experiment>.<markers>_time`, a recording; `<body>.points`, `.weights`, `.triangles`, `.segments` as in
+    `sim.io.Body`.
 
     Where there are rigid bodies `<experiment>_body_q` (frames, bodies, 7), position and quaternion x y z w, `bodies`,
     their names, and `<object>.bodies`, `.points`, `.triangles`, `.segments` as in `sim.io.Rigid`."""
