@@ -72,6 +72,7 @@ INERTIA, FIRST = "inertia: [0.01, 0.1, 0.1]", "revolute: {axis: [0, 0, 1]}, chil
         (INERTIA, "inertia: [0.01, 0.1, 0.9]", "objects.upper.body", "no body has one larger than the sum"),
         (INERTIA, "inertia: [1, 1, 1, 2, 0, 0]", "objects.upper.body", "a moment of -1"),
         ("mass: 1 kg, inertia: [0.01, 0.1, 0.1]", "mass: 1 kg", "objects.upper.body", "needs an inertia"),
+        ("{mass: 1 kg", "{touches: [upper], mass: 1 kg", "objects.upper.body.touches.0", "`upper` is the body itself"),
         ("mass: 1 kg", "mass: -1 kg", "objects.upper.body.mass", "is not zero or positive"),
         ("axis: [0, 0, 1]", "axis: [0, 0, 0]", "joints.shoulder.revolute.axis", "a direction of length zero"),
         ("{axis: [0, 0, 1]}", "{}", "joints.shoulder.revolute", "missing key `axis`"),

@@ -101,6 +101,11 @@ ROWS = {
         "no frame lies between",
         "loss.0.at",
     ),
+    "terms that count for nothing": (
+        ("{match: corners}", "{match: corners, weight: 0}"),
+        "every term has weight 0, so that nothing is sought",
+        "loss",
+    ),
     "a displacement with one frame": (
         ("{match: corners}", "{match: corners, compare: displacement, at: last}"),
         "a displacement takes two frames in which a marker is seen",
