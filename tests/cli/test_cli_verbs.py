@@ -52,6 +52,14 @@ def test_check_of_the_cloth(capsys):
     assert "681" in shown and "1/(N m)" in shown and "cloth: ok" in shown
 
 
+@pytest.mark.parametrize(("budget", "told"), [("1 kB", True), ("1 GB", False)])
+def test_check_of_a_budget_that_is_too_small(tmp_path, capsys, budget, told):
+    text = SHEET.replace("lbfgs: {iterations: 4}", f"rollout: {{checkpointed: {{budget: {budget}}}}}")
+    write_target(tmp_path, SHEET)
+    assert main(["check", str(write_scene(tmp_path, text))]) == 0
+    assert ("budget: the gradient takes" in capsys.readouterr().out) == told
+
+
 def test_gradcheck_of_the_chain(capsys):
     assert main(["gradcheck", str(SCENES / "chain.yaml"), "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["rows"]
