@@ -5,13 +5,14 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from tools.places import ROOT
 from tools.scenes.problems import SHEET, write_scene, write_target
 
 from sim.cli import STAGES, main
 from sim.cli.arguments import VERBS, make_parser
-from sim.cli.terminal.tables import print_columns
+from sim.cli.terminal.tables import number_text, print_columns
 
 SCENES = ROOT / "scenes"
 
@@ -49,6 +50,14 @@ def test_check_of_the_cloth(capsys):
     assert main(["check", str(SCENES / "cloth.yaml")]) == 0
     shown = capsys.readouterr().out
     assert "681" in shown and "1/(N m)" in shown and "cloth: ok" in shown
+
+
+@pytest.mark.parametrize(("budget", "told"), [("1 kB", True), ("1 GB", False)])
+def test_check_of_a_budget_that_is_too_small(tmp_path, capsys, budget, told):
+    text = SHEET.replace("lbfgs: {iterations: 4}", f"rollout: {{checkpointed: {{budget: {budget}}}}}")
+    write_target(tmp_path, SHEET)
+    assert main(["check", str(write_scene(tmp_path, text))]) == 0
+    assert ("budget: the gradient takes" in capsys.readouterr().out) == told
 
 
 def test_gradcheck_of_the_chain(capsys):
@@ -171,6 +180,14 @@ def test_cloth_target_is_what_its_script_writes(tmp_path):
 def test_heads_of_tables_keep_their_units(capsys):
     print_columns("", [1.0], ("dt [s]", str))
     assert "dt [s]" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [([[0.0, 1.0, 2.0]], "0, 1, 2"), (np.arange(6.0).reshape(2, 3), "0 ... 5 (6)"), (1.5, "1.5")]
+)
+def test_vectors_of_points_in_a_table(value, text):
+    """`check` of a scene that seeks where each of one or two points begins was a TypeError."""
+    assert number_text(np.array(value)) == text
 
 
 def test_every_verb_is_said_once(capsys):

@@ -42,13 +42,47 @@ def test_rate_unit_and_the_only_key(tmp_path):
     assert recording.labels == ("tip", "base")
 
 
-def test_sampling_interpolates_linearly_and_is_exact_at_frames():
+def test_sampling_of_a_line_is_exact_at_frames():
     recording = take(rate=60.0, frames=7)
     velocity = np.array([1.0, -2.0, 3.0])
     line = Recording(recording.time[:, None, None] * velocity, recording.time)
     np.testing.assert_allclose(line.sample([0.013, 0.0501])[:, 0], np.outer([0.013, 0.0501], velocity), atol=1e-15)
     summed = np.cumsum(np.full(6, 1 / 60))  # rounds differently from k / 60
     np.testing.assert_array_equal(recording.sample(summed), recording.positions[1:])
+
+
+def test_sampling_is_exact_for_cubics_between_any_four_frames():
+    """A straight line cut corners: a swinging chain recorded at 50 Hz, half a frame beside the simulation, was found
+    .7 % too stiff and 3 % too damped, four times its standard errors."""
+    rng = np.random.default_rng(3)
+    time = 0.02 * (np.arange(12) + rng.uniform(-0.2, 0.2, 12))
+    powers = np.polynomial.polynomial.polyval
+    x = powers(time, rng.normal(size=(4, 6)) * [[1], [10], [100], [1000]]).T.reshape(12, 2, 3)
+    times = rng.uniform(time[1], time[-2], 40)
+    line = Recording(x, time)
+    wanted = np.stack([np.polynomial.Polynomial.fit(time, x[:, m, a], 3)(times) for m in range(2) for a in range(3)], 1)
+    np.testing.assert_allclose(line.sample(times).reshape(40, 6), wanted, atol=1e-12)
+
+
+def test_sampling_beside_gaps_and_uneven_frames():
+    """Three frames are exact for parabolas; one just beside another would make noise larger, and is left out."""
+    time = np.arange(6.0)
+    parabola = Recording(np.stack([time, time**2, 0 * time], -1)[:, None], time)
+    parabola.positions[1] = np.nan
+    np.testing.assert_allclose(parabola.sample([2.5, 4.7])[:, 0, 1], [6.25, 22.09])
+    uneven = np.array([0.0, 0.01, 1.01, 2.01])
+    noise = np.array([0.0, 1.0, 0.0, 0.0])
+    assert abs(Recording(noise[:, None, None] * np.ones(3), uneven).sample([0.5])[0, 0, 0]) < 1.0
+
+
+def test_what_lies_between_frames_is_told():
+    """Of sin(w t) the cubic through four frames an interval h apart is off by 3 (w h)^4 / 128 of its amplitude."""
+    w, time = 12.0, np.arange(60) / 50
+    swing = Recording(np.stack([np.sin(w * time), np.cos(w * time), 0 * time], -1)[:, None], time)
+    assert swing.off_between_frames(time[3:9]) == 0.0
+    off = np.sqrt(np.mean((swing.sample(time[4:-4] + 0.01)[:, 0, 0] - np.sin(w * (time[4:-4] + 0.01))) ** 2))
+    # both axes swing, the third does not
+    assert swing.off_between_frames(time[3:9] + 0.01) == pytest.approx(off * np.sqrt(2 / 3), rel=0.15)
 
 
 def test_sampling_with_missing_markers():
@@ -79,7 +113,8 @@ def test_start_by_frame_by_time_and_between_frames(tmp_path):
         np.testing.assert_array_equal(other.positions, recording.positions[2:])
         np.testing.assert_allclose(other.time, [0, 0.1, 0.2, 0.3], atol=1e-15)
     between = load_recording(path, "k", start=0.25)
-    np.testing.assert_allclose(between.positions[0], recording.positions[2:4].mean(axis=0))
+    inner, outer = recording.positions[2:4].sum(axis=0), recording.positions[[1, 4]].sum(axis=0)
+    np.testing.assert_allclose(between.positions[0], (9.0 * inner - outer) / 16.0)
     np.testing.assert_allclose(between.time, [0, 0.05, 0.15, 0.25], atol=1e-15)
     assert load_recording(path, "k", start="frame 1", duration=0.25).frame_count == 4  # one behind, to interpolate
 

@@ -143,7 +143,7 @@ def test_the_player_begins_with_the_start(tmp_path):
 
 def test_dots_only_where_there_is_no_surface():
     """A solid is its skin, a chain has beads; the pinned end of the chain is within the first view."""
-    problem = sim.load_scene(ROOT / "scenes" / "throw.yaml", {"time.duration": 0.02}).build(dtype=sim.float64)
+    problem = sim.load_scene(ROOT / "scenes" / "throw.yaml", {"time.duration": 0.04}).build(dtype=sim.float64)
     (take,) = takes(problem, problem.simulate(), None)
     body = take.layers[0]
     assert (

@@ -55,7 +55,7 @@ def number_text(value: Any) -> str:
     """A number or a few of them for a table; the lowest and highest of more than four; a dash for what is missing."""
     if value is None:
         return "-"
-    flat = np.atleast_1d(np.asarray(value, dtype=np.float64))
+    flat = np.asarray(value, dtype=np.float64).ravel()
     if flat.size > 4:
         return f"{flat.min():.5g} ... {flat.max():.5g} ({flat.size})"
     return ", ".join(f"{item:.5g}" for item in flat)
@@ -63,7 +63,7 @@ def number_text(value: Any) -> str:
 
 def few_digits(value: Any) -> str:
     """A number or a few of them in a line of text; the lowest and highest of more than four, with fewer digits."""
-    flat = np.atleast_1d(np.asarray(value, dtype=np.float64))
+    flat = np.asarray(value, dtype=np.float64).ravel()
     if flat.size > 4:
         return f"{flat.min():.4g} ... {flat.max():.4g}"
     return ", ".join(f"{item:.5g}" for item in flat)

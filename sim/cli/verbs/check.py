@@ -20,6 +20,7 @@ from sim.identify.problem import Problem
 from sim.identify.run import OK
 from sim.io import to_json
 from sim.model.counts import model_counts
+from sim.rollout.budget import parse_bytes
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -80,6 +81,16 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="simulate with shorter steps, more iterations and a finer mesh, and show what changes",
     )
+
+
+def _over_budget(problem: Problem) -> list[str]:
+    """A sentence where no schedule of checkpoints keeps within the budget."""
+    budget = getattr(problem.strategy, "budget", None)
+    needed = problem.gradient_memory()
+    if budget is None or needed <= parse_bytes(budget):
+        return []
+    given = size_text(parse_bytes(budget))
+    return [f"optimize.rollout.checkpointed.budget: the gradient takes {size_text(needed)} at least, more than {given}"]
 
 
 def show_convergence(facts: Mapping[str, Any]) -> None:
@@ -146,7 +157,7 @@ def describe(problem: Problem) -> dict[str, Any]:
         "parameters": {p.name: {"start": p.start, "unit": p.unit, "bounds": p.bounds} for p in problem.sought},
         "recordings": dict(problem.description.recordings),
         "gradient_bytes": problem.gradient_memory(),
-        "warnings": list(problem.description.notes),
+        "warnings": [*problem.description.notes, *_over_budget(problem)],
     }  # fmt: skip
 
 

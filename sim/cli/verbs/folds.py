@@ -10,7 +10,7 @@ import numpy as np
 
 from sim.cli.terminal.tables import number_text, print_columns
 from sim.cli.verbs.modules import UsageError
-from sim.identify.assess.folds import Folds, cross_validate
+from sim.identify.assess.folds import Folds, cannot_leave_out, cross_validate
 from sim.identify.problem import Problem
 from sim.identify.run import Outcome
 from sim.io import RunFolder
@@ -18,15 +18,18 @@ from sim.io import RunFolder
 FOLDS = "folds.json"
 
 
+def refuse_folds(problem: Problem) -> None:
+    """Raises UsageError where no take can be left out, before anything is searched."""
+    if why := cannot_leave_out(problem):
+        raise UsageError(f"--folds takes: {why}")
+
+
 def fold_takes(problem: Problem, outcome: Outcome) -> Folds | None:
     """Leaves out the takes of a run, and writes folds.json into its folder; None where it found nothing."""
     values = {name: row["final"] for name, row in outcome.result["parameters"].items()}
     if not values or any(value is None for value in values.values()):
         return None
-    try:
-        found = cross_validate(problem, problem.space.pack({name: np.asarray(v) for name, v in values.items()}))
-    except ValueError as error:
-        raise UsageError(f"--folds takes: {error}") from error
+    found = cross_validate(problem, problem.space.pack({name: np.asarray(v) for name, v in values.items()}))
     RunFolder(outcome.folder).write_json(FOLDS, folds_row(found))
     return found
 

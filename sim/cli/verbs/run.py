@@ -14,7 +14,7 @@ from sim.cli.terminal.result import show_result
 from sim.cli.terminal.tables import print_columns
 from sim.cli.terminal.watch import LiveWatcher, PlainWatcher
 from sim.cli.verbs.base import Verb, load, positive
-from sim.cli.verbs.folds import add_folds_argument, fold_takes, folds_row, show_folds
+from sim.cli.verbs.folds import add_folds_argument, fold_takes, folds_row, refuse_folds, show_folds
 from sim.cli.verbs.modules import UsageError
 from sim.identify.run import INTERRUPTED, REPORT, Watcher, run_problem
 from sim.io import STATE, to_json
@@ -61,6 +61,8 @@ def _run(options: argparse.Namespace) -> int:
         raise UsageError("--starts does not go with --simulate or --resume: what is in its folder is not done again")
     scene = load(options)
     problem = scene.build(options.device, options.dtype)
+    if options.folds:
+        refuse_folds(problem)
     if options.starts:
         if not problem.sought:
             raise UsageError(f"{options.scene}: the scene has no `parameters`, so there is nothing to search for")

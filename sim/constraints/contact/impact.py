@@ -301,7 +301,7 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
                     if passes > 0.0:  # at the end of the step, and by what is left as it hits
                         hit_share *= 1.0 - passes
                         either = hits + passes * (1.0 - hits)
-                        hits, time = either, (hits * time + (either - hits) * dt) / either
+                        hits, time = either, ((1.0 - passes) * hits * time + passes * dt) / either
             C, G, n, _, _, share, arms, _, _ = hit(x_1, x_0, poses, begun, v_0, hits, time, placed_k, data_k)
             motion, v = motions(p_k, of_p, moving.x_ref, moved, turns), v_0
             if static(len(slots.bodies) > 0):

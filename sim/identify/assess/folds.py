@@ -59,6 +59,17 @@ class Folds:
         return f"{text}: what is found carries over"
 
 
+def cannot_leave_out(problem: Problem) -> str:
+    """Why no take can be left out; "" where they can."""
+    takes = sum(bool(e.targets) for e in problem.fitted)
+    if takes < 2:
+        return f"{takes} fitted experiment(s) with a recording: leaving one out takes two"
+    own = [p.name for p in problem.sought if p.experiments]
+    if own:
+        return f"{', '.join(own)}: one value for each experiment, which no other one predicts"
+    return "a term of the loss has no residuals" if any(not term.has_residuals for term in problem.terms) else ""
+
+
 def cross_validate(
     problem: Problem, x: np.ndarray, progress: Callable[[int, int], None] = lambda done, takes: None
 ) -> Folds:
@@ -67,14 +78,9 @@ def cross_validate(
     Raises ValueError for less than two of them, for parameters with a value for each experiment (nothing predicts that
     of another), or for a term without residuals.
     """
+    if why := cannot_leave_out(problem):
+        raise ValueError(why)
     takes = [e for e in problem.fitted if e.targets]
-    if len(takes) < 2:
-        raise ValueError(f"{len(takes)} fitted experiment(s) with a recording: leaving one out takes two")
-    own = [p.name for p in problem.sought if p.experiments]
-    if own:
-        raise ValueError(f"{', '.join(own)}: one value for each experiment, which no other one predicts")
-    if any(not term.has_residuals for term in problem.terms):
-        raise ValueError("a term of the loss has no residuals")
     with problem.remembering():
         found = misfits(problem, problem.simulate(x, [e for e in problem.experiments if e.targets]))
         noise = {(m.experiment, m.markers): _noise_of(found, m) for m in found}

@@ -160,6 +160,8 @@ def residual_matrix(part: Residuals, jacobian: np.ndarray) -> np.ndarray:
     """J' W C W J, C from the mean spectrum of the residuals over markers and axes."""
     frames, n = part.values.shape[0], jacobian.shape[-1]
     used = part.weight > 0
+    if not used.any():  # a term of weight 0
+        return np.zeros((n, n))
     score = np.where(used[..., None], part.score, 0.0).reshape(frames, -1)
     y = (part.weight[..., None, None] * jacobian).reshape(frames, -1, n)
     length = 2 * frames  # padded with zeros: the end of a take is no neighbour of its beginning

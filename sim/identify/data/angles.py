@@ -12,9 +12,7 @@ import numpy as np
 
 from sim.files import FileError, number, quoted, read_text
 from sim.io import RecordingError
-
-SAME_TIME = 1e-6
-"""Two times closer than this part of a frame interval are the same."""
+from sim.io.recording import SAME_TIME, between_frames
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +76,8 @@ def _unwrapped(angles: np.ndarray) -> np.ndarray:
 def sample_angles(
     times: np.ndarray, angles: Mapping[str, np.ndarray], column: str, at: np.ndarray, noise: float
 ) -> AngleTarget:
-    """A column at the times of an experiment's frames, by linear interpolation; NaN beside what was not seen.
+    """A column at the times of an experiment's frames, between its own by the cubic through four; NaN beside what was
+    not seen.
 
     Raises RecordingError where the recording is shorter than the experiment, by more than one of its intervals.
     """
@@ -88,11 +87,7 @@ def sample_angles(
             f"the recording ends at {times[-1]:g} s, the experiment needs {at[-1]:g} s", "shorten `time.duration`"
         )
     wanted, slack = np.append(0.0, at), SAME_TIME * interval
-    place = np.interp(wanted, times, np.arange(len(times)))
-    place = np.where(np.abs(place - np.rint(place)) < SAME_TIME, np.rint(place), place)
-    low, high = np.floor(place).astype(int), np.ceil(place).astype(int)
-    part, found = place - low, angles[column]
-    values = np.where(part == 0.0, found[low], (1 - part) * found[low] + part * found[high])  # not 0 * NaN
+    values = between_frames(times, angles[column][:, None, None], wanted)[:, 0, 0]
     values[(wanted < times[0] - slack) | (wanted > times[-1] + slack)] = np.nan
     if not np.isfinite(values[1:]).any():
         raise RecordingError(f"`{column}` is seen at no frame of the experiment", "check `start`")

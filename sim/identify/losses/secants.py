@@ -23,9 +23,12 @@ Changes = list[np.ndarray]
 
 
 def has_switches(problem: Simulated) -> bool:
-    """Whether contacts may change what they do, between one value of a parameter and the next."""
+    """Whether contacts, or the dry friction of joints, may change what they do between one value of a parameter and the
+    next."""
     sets = problem.model.constraint_sets.values()
-    return problem.model.contact is not None or any(s.surface or s.constraint.unilateral for s in sets)
+    return problem.model.contact is not None or any(
+        s.surface or s.constraint.unilateral or s.constraint.dry for s in sets
+    )
 
 
 def changes_within(problem: Simulated, found: Linearised, i: int, reach: float) -> dict[int, Changes]:

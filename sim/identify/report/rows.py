@@ -33,6 +33,7 @@ def parameter_rows(
     integrator's own damping beside a damping, first note that names it."""
     out = {}
     start = problem.physical()
+    about = [note for note in notes if not note.startswith("experiment")]  # these name markers, called alike perhaps
     for p in problem.sought:
         row: dict[str, Any] = {"start": start[p.name], "final": None, "unit": p.unit, "gradient": None}
         if np.ndim(start[p.name]):
@@ -54,7 +55,7 @@ def parameter_rows(
                 "time": own.time,
                 "ratio": finite(own.ratio),
             }
-        remark = next((note for note in notes if any(f"`{label}`" in note for label in (p.name, *p.labels))), "")
+        remark = next((note for note in about if any(f"`{label}`" in note for label in (p.name, *p.labels))), "")
         out[p.name] = row | ({"note": remark} if remark else {})
     return out
 

@@ -14,8 +14,9 @@ from sim.io.scenery import BODY_KEYS, RIGID_KEYS
 
 
 class Npz(ExportFormat):
-    """One file: `<experiment>` (frames, particles, 3) [m] and `<experiment>_time` [s]; `<experiment>.<markers>`;
-    `<body>.points`, `.weights`, `.triangles`, `.segments` as in `sim.io.Body`.
+    """One file: `<experiment>` (frames, particles, 3) [m] and `<experiment>_time` [s]; `<experiment>.<markers>` and
+    `<experiment>.<markers>_time`, a recording; `<body>.points`, `.weights`, `.triangles`, `.segments` as in
+    `sim.io.Body`.
 
     Where there are rigid bodies `<experiment>_body_q` (frames, bodies, 7), position and quaternion x y z w, `bodies`,
     their names, and `<object>.bodies`, `.points`, `.triangles`, `.segments` as in `sim.io.Rigid`."""
@@ -31,7 +32,8 @@ def _write(job: ExportJob, path: Path) -> None:
     scenery, arrays = job.run.scenery, dict[str, np.ndarray]()
     for name, take in job.takes.items():
         arrays |= {name: take.positions, f"{name}_time": take.time}
-        arrays |= {f"{name}.{markers}": places.over(take) for markers, places in scenery.markers.items()}
+        for markers, places in scenery.markers.items():  # with their times, as recordings are read
+            arrays |= {f"{name}.{markers}": places.over(take), f"{name}.{markers}_time": take.time}
         if take.body_q.size:
             arrays[f"{name}_body_q"] = take.body_q
     for thing in scenery.drawn:

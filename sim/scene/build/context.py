@@ -54,6 +54,7 @@ class BuildContext:
     problems: list[Diagnostic] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     skipped: set[str] = field(default_factory=set)  # paths of entries that cannot be built
+    unread: set[tuple[str, str]] = field(default_factory=set)  # (experiment, markers) without a readable recording
     origins: dict[str, Origin] = field(default_factory=dict)  # path of a recording -> how it was read
     physical_groups: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)  # object -> those of its file
     by_region: dict[str, ByRegion] = field(default_factory=dict)  # path of a value -> where its regions are
@@ -93,6 +94,20 @@ class BuildContext:
             if self.data["parameters"][name]["per"] in ("element", "point")
             for value in values.values()
         }
+
+    @cached_property
+    def longest(self) -> float:
+        """The longest time that is simulated [s]; 0 where that is not known."""
+        sets = (entry.get("set", {}) for entry in self.data.get("experiments", {}).values())
+        of_scene = self.data.get("time", {}).get("duration", 0.0)
+        return max([of_scene, *(values.get("time.duration", 0.0) for values in sets)])
+
+    def warn_if_never(self, path: str, time: float) -> None:
+        """Notes what would begin at a time [s] when every experiment is over."""
+        if 0.0 < self.longest <= time:
+            self.warnings.append(
+                f"{path}: {time:g} s are after the end of every experiment, {self.longest:g} s at most"
+            )
 
     def entries(self, table: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Name and data of the entries of a top-level table that can be built."""

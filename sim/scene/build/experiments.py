@@ -33,6 +33,9 @@ WHOLE = 1e-6
 GUESSED_NOISE = 1e-3
 """Of noise that is estimated where nobody gives a guess [m]."""
 
+SAID_OFF = 0.3
+"""Error of a recording between its frames, over its noise, from which on it is told."""
+
 MOST_FRAMES = 1_000_000
 """Frames are kept, and those of a longer experiment would not fit into memory."""
 
@@ -69,6 +72,7 @@ def make_markers(context: BuildContext, pinned: np.ndarray) -> dict[str, Markers
         elif "at" in entry:
             with context.at(f"{path}.at"):
                 out[name] = _carried(name, entry["on"], group, entry["at"])
+                _warn_of_far(context, name, entry["on"], group, np.asarray(entry["at"], float))
         elif "where" in entry:
             with context.at(f"{path}.where"):
                 out[name] = Markers(name, entry["on"], context.chosen(entry["on"], entry["where"]))
@@ -96,6 +100,20 @@ def _carried(name: str, on: str, group: Group, places: ArrayLike) -> Markers:
     return Markers(name, on, found.points + np.int32(group.start), found.weights)
 
 
+def _warn_of_far(context: BuildContext, name: str, on: str, group: Group, places: np.ndarray) -> None:
+    """Names places further from a mesh than it measures: a marker is carried as the element next to it turns."""
+    if group.kind == "sites":
+        return
+    size = float(np.linalg.norm(np.ptp(group.positions, axis=0)))
+    apart = np.linalg.norm(places[:, None] - group.positions, axis=2).min(axis=1)
+    if apart.max() > size:
+        k = int(np.argmax(apart))
+        context.warnings.append(
+            f"markers.{name}.at.{k}: it lies {apart[k]:.3g} m beside `{on}`, which measures {size:.3g} m, and goes as"
+            " the element next to it turns: is it the unit? `at` has places where the objects begin, `position` counted"
+        )
+
+
 def make_measures(context: BuildContext, markers: dict[str, Markers]) -> list[Measure]:
     """The numbers of interest."""
     out = []
@@ -108,8 +126,16 @@ def make_measures(context: BuildContext, markers: dict[str, Markers]) -> list[Me
         x, y, z = (float(a) / size for a in along)
         settings = {key: entry[key] for key in MEASURE_SPECS[entry["kind"]].keys if key in entry}
         _check_enough(context, name, entry, markers)
+        _check_last(context, name, entry)
         out.append(Measure(name, entry["of"], (x, y, z), entry["kind"], settings))
     return out
+
+
+def _check_last(context: BuildContext, name: str, entry: dict[str, Any]) -> None:
+    """A mean over the end of an experiment is of less than all of it."""
+    if entry.get("last", 0.0) > context.longest + WHOLE > WHOLE:
+        what = f"{entry['last']:g} s are longer than every experiment, {context.longest:g} s at most"
+        context.problem(f"measures.{name}.last", what, "give less, or simulate longer")
 
 
 def _check_enough(context: BuildContext, name: str, entry: dict[str, Any], markers: dict[str, Markers]) -> None:
@@ -202,6 +228,8 @@ def _targets(
     for name, chosen in columns.items():
         count = markers[name].count if name in markers else None
         recording = load_target(context, path, entry, chosen, count, lead / schedule.fps)
+        if recording is None:
+            context.unread.add((path.split(".")[1], name))
         if recording is None or name not in markers:
             continue
         with context.at(path):
@@ -219,6 +247,14 @@ def _targets(
                 what = f"no marker of `{name}` is seen at any frame of the experiment"
                 context.problem(path, what, "check `start` and `duration`")
                 continue
+            off, typical = recording.off_between_frames(times[used & (times >= 0.0)]), float(np.median(own))
+            if off > SAID_OFF * typical:
+                context.warnings.append(
+                    f"{path}: frames of the simulation lie between those of the recording, which is interpolated there,"
+                    f" and off by some {off / typical:.2g} times the noise: values that are found may be off by more"
+                    " than their errors; record faster, or take its own rate for `time.fps`, and one of its frames for"
+                    " `start`"
+                )
             missing = int((~within).sum())
             if missing:
                 unseen = f"{missing} of {within.size} marker positions were not seen"

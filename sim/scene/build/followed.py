@@ -31,6 +31,7 @@ def motions(
             track = _followed(context, f"{path}.{k}.follow", entry["follow"], place)
             out += [] if track is None else [{"follow": track}]
         else:
+            context.warn_if_never(f"{path}.{k}.start", entry.get("start", 0.0))
             out.append(entry)
     return out
 
@@ -49,7 +50,7 @@ def _followed(context: BuildContext, path: str, entry: dict[str, Any], place: np
         if earlier and "start" in entry:
             begin = moment(recording, entry["start"])
             recording = Recording(recording.positions, recording.time - begin, recording.labels)
-        recording = _complete(recording, _duration(context), entry["bridge"], reach)
+        recording = _complete(recording, context.longest, entry["bridge"], reach)
         times, moved, turned, misfit = poses(recording, place)
         if misfit > RIGID:
             context.warnings.append(
@@ -99,16 +100,9 @@ def force_over_time(context: BuildContext, path: str, entry: dict[str, Any]) -> 
             raise RecordingError(
                 f"the file has {recording.marker_count} forces: {names}", "choose one: `markers: [NAME]`"
             )
-        recording = _complete(recording, _duration(context), entry["bridge"])
+        recording = _complete(recording, context.longest, entry["bridge"])
         return recording.time, recording.positions[:, 0]
     return None
-
-
-def _duration(context: BuildContext) -> float:
-    """The longest time that is simulated [s]; 0 where that is not known."""
-    sets = (entry.get("set", {}) for entry in context.data.get("experiments", {}).values())
-    of_scene = context.data.get("time", {}).get("duration", 0.0)
-    return max([of_scene, *(values.get("time.duration", 0.0) for values in sets)])
 
 
 def _complete(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,10 @@ def add_joints(context: BuildContext) -> None:
     for name, entry in context.entries("joints"):
         path = f"joints.{name}"
         parent, child = (_body(context, f"{path}.{end}", entry[end], entry) for end in ("parent", "child"))
-        if parent is not None and child is not None:
+        if parent == child and child is not None:
+            what = f"the joint holds `{entry['child']}` to itself"
+            context.problem(f"{path}.parent", what, "a joint is between two bodies, or a body and the `world`")
+        elif parent is not None and child is not None:
             with context.at(path):
                 _add(context, name, entry, parent, child)
     _refuse_tied(context)
@@ -83,6 +87,7 @@ def _add(context: BuildContext, name: str, entry: dict[str, Any], parent: int, c
         builder.add_joint_distance(parent, child, at_parent, at_child, min_distance=least, max_distance=most, **common)
     else:
         _warn_of_idle(context, name, entry.get("drive", {}))
+        _warn_of_start(context, name, entry)
         add = builder.add_joint_revolute if kind == "revolute" else builder.add_joint_prismatic
         along = {**common, **_along(entry), "friction": _given(context, name, "friction")}
         add(parent, child, at_parent, at_child, entry[kind]["axis"], **along)
@@ -108,6 +113,19 @@ def _warn_of_idle(context: BuildContext, name: str, drive: dict[str, Any]) -> No
         if idle and not drive[strength] and ("joints", name, "drive", strength) not in context.varied:
             named = " and ".join(f"`{key}`" for key in idle)
             context.warnings.append(f"joints.{name}.drive: {named} without effect: it has no `{strength}`")
+
+
+def _warn_of_start(context: BuildContext, name: str, entry: dict[str, Any]) -> None:
+    """Names a joint that begins outside of its limits, whose first steps throw it back."""
+    low, high = entry.get("limits", (None, None))
+    low, high = -math.inf if low is None else low, math.inf if high is None else high
+    begin = entry.get("start", {}).get("position", 0.0)
+    if not low <= begin <= high:
+        where = "`start.position`" if "start" in entry else "where the objects are placed"
+        context.warnings.append(
+            f"joints.{name}: it begins at {begin:g}, {where}, outside of its limits [{low:g}, {high:g}], and is thrown"
+            " back by the first steps; let it begin within them by `start: {position: ...}`"
+        )
 
 
 def _given(context: BuildContext, name: str, key: str) -> float | None:

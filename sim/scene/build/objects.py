@@ -94,6 +94,8 @@ def add_objects(context: BuildContext) -> None:
             for constraint in made.meant.keys() & made.body["material"].keys():
                 what = f"{made.path}.material.{constraint}: compliances of format 1 are three times those of format 2"
                 context.warnings.append(f"{what}; divide them, and what is said of them, by 3 to go over to it")
+            if kind != "particles" and not made.body["material"]:
+                context.warnings.append(f"{made.path}: nothing holds its points together; give it a `material`")
             if entry["drag"] or ("objects", name, "drag") in context.varied:
                 context.builder.set_drag(group, entry["drag"])
             if "air" in entry:

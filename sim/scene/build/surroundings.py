@@ -135,6 +135,7 @@ def add_attachments(context: BuildContext) -> dict[str, np.ndarray]:
                 motion = motions(context, f"attachments.{name}.motion", entry["motion"], middle)
                 if "release" in entry:
                     motion.append({"release": entry["release"]})
+                    context.warn_if_never(f"attachments.{name}.release", entry["release"])
                     if entry["compliance"] == 0.0:
                         what = "pinned points, of compliance 0, cannot be let go"
                         context.problem(

@@ -35,9 +35,8 @@ def make_terms(
             context.problem("optimize.gauss_newton", what, "use `lbfgs` or `adam`")
             continue
         problem = partial(_problem, context, path)
-        out += term.build(
-            entry, name, TermContext(model, markers, experiments, parameters, context.scene.modules, problem)
-        )
+        about_scene = (model, markers, experiments, parameters, context.scene.modules)
+        out += term.build(entry, name, TermContext(*about_scene, problem, context.unread))
     return out
 
 

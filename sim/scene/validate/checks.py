@@ -28,6 +28,8 @@ def check_parts(
         if "touches" not in shape and not reading.is_broken(("shapes", name, "touches")):
             shape["touches"] = list(reading.names.get("objects", []))
     _objects(data, materials, reading)
+    _touches(data, reading)
+    _drives(data, reading)
     _motions(data, reading)
     for steps, entry in parts(data, "measures"):
         check_measure(steps, entry, reading)
@@ -91,6 +93,30 @@ def _objects(data: dict[str, Any], materials: Mapping[str, MaterialSpec], readin
             _material(body.get("material", {}), place, entry, materials, reading)
             for key in ("density", "mass"):
                 _regions(body.get(key), (*place, key), entry, reading)
+
+
+def _touches(data: dict[str, Any], reading: Reading) -> None:
+    """A body is rigid, and touches not itself."""
+    for steps, entry in parts(data, "objects"):
+        named = entry.get("body", {}).get("touches", [])
+        if steps[-1] in named:
+            place = (*steps, "body", "touches", str(named.index(steps[-1])))
+            reading.problem(place, f"`{steps[-1]}` is the body itself", "name the objects that it should collide with")
+
+
+def _drives(data: dict[str, Any], reading: Reading) -> None:
+    """Targets over time: a value for each moment, one after the other."""
+    for steps, entry in parts(data, "joints"):
+        keys = entry.get("drive", {}).get("keys", {})
+        times, values = keys.get("times"), keys.get("values")
+        if times is None or values is None:
+            continue
+        place = (*steps, "drive", "keys")
+        if len(times) != len(values) or len(times) < 2:
+            what = f"{len(times)} `times` and {len(values)} `values`"
+            reading.problem(place, what, "give as many of each, two at least")
+        elif any(later <= before for before, later in zip(times, times[1:], strict=False)):
+            reading.problem((*place, "times"), "times that do not increase", "sort them, each with its value")
 
 
 def _geometry(body: Mapping[str, Any], steps: Steps, reading: Reading) -> None:

@@ -19,5 +19,8 @@ def check_loss(data: dict[str, Any], targets: Targets, reading: Reading) -> None
         draft = Draft(steps, entry, data, units, reading, partial(reading.read_deferred, steps, entry))
         for key in TERMS.keys() & entry.keys():
             TERMS[key].check(draft)
+    weights = [entry.get("weight", 1.0) for entry in data.get("loss", [])]
+    if reading.names.get("parameters") and weights and not any(weights) and "loss" not in reading.broken:
+        reading.problem(("loss",), "every term has weight 0, so that nothing is sought", "give one a weight", key=True)
     if reading.names.get("parameters") and data.get("loss") == [] and "loss" not in reading.broken:
         reading.problem(("parameters",), "nothing says what the parameters should achieve", "add a `loss`", key=True)

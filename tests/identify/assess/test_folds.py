@@ -80,3 +80,11 @@ def test_what_cannot_be_left_out_is_refused(tmp_path):
     problem = load_scene(path).build()
     with pytest.raises(ValueError, match="compliance: one value for each experiment"):
         cross_validate(problem, problem.start)
+
+
+def test_one_take_is_refused_before_the_search(tmp_path, capsys):
+    path = scene(tmp_path, (0.03, 0.03, 0.03))
+    text = path.read_text().replace("  b: {target", "  b: {use: predict, target")
+    path.write_text(text.replace("  c: {t", "  c: {use: predict, t"))
+    assert main(["run", str(path), "--out", str(tmp_path / "run"), "--folds", "takes"]) == 2
+    assert "leaving one out takes two" in capsys.readouterr().err and not (tmp_path / "run").exists()

@@ -134,6 +134,12 @@ def test_actual_residuals_count_with_their_correlation_over_frames(unseen):
     np.testing.assert_allclose(residual_matrix(part, j), wanted, rtol=1e-11)
 
 
+def test_a_term_of_weight_0_counts_for_nothing():
+    """It made the errors of all parameters nan."""
+    part = recorded(7, 3, weight=np.zeros((7, 3)))
+    assert not residual_matrix(part, jacobian(part, 2)).any()
+
+
 def test_residuals_beyond_a_bound_count_as_the_bound():
     part = recorded(5, 1, values=np.array([3.0, -4.0, 0.5, 0.2, 9.0])[:, None, None] * np.ones((5, 1, 3)), huber=1.0)
     clipped = recorded(5, 1, values=np.clip(part.values, -1.0, 1.0))

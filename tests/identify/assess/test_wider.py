@@ -122,6 +122,14 @@ def test_contacts_may_switch(floor: bool, wanted: bool) -> None:
     assert has_switches(SimpleNamespace(model=builder.finalize())) is wanted
 
 
+@pytest.mark.parametrize("friction", [None, 0.1])
+def test_dry_friction_of_joints_may_switch(friction: float | None) -> None:
+    builder = sim.ModelBuilder()
+    body = builder.add_body(mass=1.0, inertia=np.eye(3))
+    builder.add_joint_revolute(-1, body, axis=(0, 0, 1), friction=friction, target_ke=1.0)
+    assert has_switches(SimpleNamespace(model=builder.finalize())) is (friction is not None)
+
+
 @pytest.mark.parametrize("floor", [True, False])
 def test_an_estimate_looks_where_things_touch(floor: bool) -> None:
     builder = sim.ModelBuilder()

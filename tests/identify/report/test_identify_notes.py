@@ -13,6 +13,7 @@ import sim
 from sim.cli import main
 from sim.identify.assess.misfit import misfits
 from sim.identify.report.notes import notes_on
+from sim.identify.report.rows import parameter_rows
 
 REACH = "loss:\n  - {reach: {marker: balls, point: [3, 0, 0], scale: 10 mm}}\n"
 AIM = FLIGHT.replace("loss:\n  - {match: balls}\n", REACH)
@@ -45,6 +46,13 @@ def test_on_a_bound_of_an_objective(tmp_path, bounds):
     told = notes(problem, found, uncertain=False)
     assert len(named(told, r"^`v\.x` ended on its upper bound, 1: the best value may lie beyond")) == 1
     assert not named(told, "standard error")
+
+
+def test_a_note_on_markers_is_none_on_the_parameter_of_that_name(tmp_path):
+    of_markers, own = "experiment `main`: the noise of `v` is estimated: 3 mm", "`v` is poorly known"
+    problem = flight(tmp_path, FLIGHT)
+    assert "note" not in parameter_rows(problem, None, None, [of_markers])["v"]
+    assert parameter_rows(problem, None, None, [of_markers, own])["v"]["note"] == own
 
 
 def test_a_start_on_a_bound_moves_inside(tmp_path):

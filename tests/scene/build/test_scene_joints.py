@@ -72,6 +72,7 @@ INERTIA, FIRST = "inertia: [0.01, 0.1, 0.1]", "revolute: {axis: [0, 0, 1]}, chil
         (INERTIA, "inertia: [0.01, 0.1, 0.9]", "objects.upper.body", "no body has one larger than the sum"),
         (INERTIA, "inertia: [1, 1, 1, 2, 0, 0]", "objects.upper.body", "a moment of -1"),
         ("mass: 1 kg, inertia: [0.01, 0.1, 0.1]", "mass: 1 kg", "objects.upper.body", "needs an inertia"),
+        ("{mass: 1 kg", "{touches: [upper], mass: 1 kg", "objects.upper.body.touches.0", "`upper` is the body itself"),
         ("mass: 1 kg", "mass: -1 kg", "objects.upper.body.mass", "is not zero or positive"),
         ("axis: [0, 0, 1]", "axis: [0, 0, 0]", "joints.shoulder.revolute.axis", "a direction of length zero"),
         ("{axis: [0, 0, 1]}", "{}", "joints.shoulder.revolute", "missing key `axis`"),
@@ -79,7 +80,11 @@ INERTIA, FIRST = "inertia: [0.01, 0.1, 0.1]", "revolute: {axis: [0, 0, 1]}, chil
         (", at: [0, 0, 0]", ", parent_at: [0, 0, 0]", "joints.shoulder", "missing key `child_at`"),
         ("child: upper", "child: world", "joints.shoulder.child", "unknown object `world`"),
         (FIRST, "screw: {}, child", "joints.shoulder.screw", "unknown key"),
-        ("parent: upper", "parent: lower", "joints.elbow", "body 1 is its own parent"),
+        ("parent: upper", "parent: lower", "joints.elbow.parent", "the joint holds `lower` to itself"),
+        (ELBOW, "at: [1, 0, 0], drive: {stiffness: 1, keys: {times: [0, 1], values: [0, 1, 2]}}}",
+         "joints.elbow.drive.keys", "2 `times` and 3 `values`"),
+        (ELBOW, "at: [1, 0, 0], drive: {stiffness: 1, keys: {times: [0, 2, 1], values: [0, 1, 2]}}}",
+         "joints.elbow.drive.keys.times", "do not increase"),
         (ELBOW, "at: [1, 0, 0]}\n  again: {ball: {}, child: upper, at: [0, 1, 0]}", "joints.again",
          "2 of their 8 rows follow from the others"),
         (ELBOW, "at: [1, 0, 0], friction: -1}", "joints.elbow.friction", "-1 is not zero or positive"),
@@ -124,6 +129,20 @@ def test_joints_that_do_not_hold_at_the_start_are_told_of(tmp_path):
 def test_targets_that_nothing_pulls_to_are_told_of(tmp_path, drive, said):
     notes = arm(tmp_path, (ELBOW, f"at: [1, 0, 0], drive: {drive}}}")).description.notes
     assert [note for note in notes if "without effect" in note] == ([f"joints.elbow.drive: {said}"] if said else [])
+
+
+@pytest.mark.parametrize(
+    ("joint", "told"),
+    [
+        ("limits: [0.5, 1]", True),
+        ("limits: [0.5, 1], start: {position: 0.7}", False),
+        ("limits: [null, 1], start: {position: 2}", True),
+        ("limits: [-1, 1]", False),
+    ],
+)
+def test_a_joint_that_begins_outside_of_its_limits_is_told_of(tmp_path, joint, told):
+    notes = arm(tmp_path, (ELBOW, f"at: [1, 0, 0], {joint}}}")).description.notes
+    assert any("outside of its limits" in note for note in notes) == told
 
 
 def test_a_damping_of_rigid_rows_is_no_parameter(tmp_path):

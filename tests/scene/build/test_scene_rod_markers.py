@@ -42,3 +42,9 @@ def test_the_spin_of_a_rod_is_refused(tmp_path):
     (tmp_path / "rod.yaml").write_text(SCENE.replace("start: world}}", "start: world}}\n    spin: [0, 1, 0]"))
     with pytest.raises(SceneError, match="`spin` of a rod, whose segments would each turn by themselves"):
         load_scene(tmp_path / "rod.yaml").build()
+
+
+def test_a_radius_in_another_unit_is_refused(tmp_path):
+    (tmp_path / "rod.yaml").write_text(SCENE.replace("radius: 4 mm", "radius: 4"))
+    with pytest.raises(SceneError, match="radius = 4 m is more than the whole rod measures, 1 m"):
+        load_scene(tmp_path / "rod.yaml").build()

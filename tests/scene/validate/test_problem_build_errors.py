@@ -101,6 +101,26 @@ ROWS = {
         "no frame lies between",
         "loss.0.at",
     ),
+    "terms that count for nothing": (
+        ("{match: corners}", "{match: corners, weight: 0}"),
+        "every term has weight 0, so that nothing is sought",
+        "loss",
+    ),
+    "a displacement with one frame": (
+        ("{match: corners}", "{match: corners, compare: displacement, at: last}"),
+        "a displacement takes two frames in which a marker is seen",
+        "loss.0.at",
+    ),
+    "to be reached after the end": (
+        ("{match: corners}", "{reach: {marker: corners, point: [0, 0, 0], at: 3, scale: 1}}"),
+        "3 s are after the end of `one`, 0.2 s",
+        "loss.0.reach.at",
+    ),
+    "slow after the end": (
+        ("{match: corners}", "{slow: {marker: corners, at: 0.3, scale: 1}}"),
+        "0.3 s are after the end of `one`",
+        "loss.0.slow.at",
+    ),
     "damping that is not there": (
         ("distance.compliance, transform: log, bounds: [1e-4, 10]", "bend.damping, bounds: [0, 1]"),
         "has no value for",
@@ -241,6 +261,23 @@ def test_columns_must_be_named_with_several_markers(tmp_path):
     assert problem.experiments[0].targets["others"].positions.shape == (4, 2, 3)
 
 
+def test_a_recording_that_cannot_be_read_is_one_problem(tmp_path):
+    """It was said, too, that the markers of the other columns have no recording."""
+    write_recording(tmp_path / "target.npz", corners=Recording(np.zeros((6, 4, 3)), np.arange(6) * 0.05))
+    text = SHEET.replace("  corners: {", "  top: {on: sheet, where: {y: [0.9, null]}}\n  corners: {")
+    text = text.replace("key: corners,", "key: corners, markers: {top: [0, 1, 2, 3], corners: [0, 1, 2, 9]},")
+    (problem,) = problems_of(tmp_path, text).problems
+    assert "no marker column 9" in problem.what
+
+
+def test_a_speed_takes_two_frames(tmp_path):
+    text = SHEET.replace("duration: 0.2", "duration: 0.05")
+    text = text.replace("{match: corners}", "{slow: {marker: corners, scale: 1}}")
+    write_recording(tmp_path / "target.npz", corners=Recording(np.zeros((6, 4, 3)), np.arange(6) * 0.05))
+    (problem,) = problems_of(tmp_path, text).problems
+    assert "a velocity takes two frames, and `one` has one" in problem.what and problem.path == "loss.0.slow"
+
+
 def test_files_stay_in_the_folder(tmp_path):
     inner = tmp_path / "inner"
     inner.mkdir()
@@ -268,6 +305,34 @@ def test_a_duration_between_two_frames_is_said_aloud(tmp_path):
     assert any(
         "0.18 s are 3.6 frames at 20 Hz; the last whole one, at 0.15 s" in note for note in problem.description.notes
     )
+
+
+@pytest.mark.parametrize(
+    ("edits", "told"),
+    [
+        ((("farthest: 4", "at: [[0, 0, 0], [100, 0, 0]]"),), r"markers.corners.at.1: it lies 99 m beside `sheet`"),
+        ((("frequency: 2 Hz}", "frequency: 2 Hz}\n      - {move: [0, 1, 0], start: 3, end: 4}"),),
+         r"attachments.top.motion.1.start: 3 s are after the end of every experiment"),
+        ((("    motion:", "    compliance: 1e-7\n    release: 9\n    motion:"),),
+         r"attachments.top.release: 9 s are after"),
+        ((("        distance: {compliance: 0.05, damping: 5 ms}\n", ""), ("material:\n", "material: {}\n"),
+          ("        bend: {compliance: 33.333333333333336}\n", "")), r"objects.sheet.cloth: nothing holds its points"),
+    ],
+)  # fmt: skip
+def test_what_is_meant_otherwise_is_told(tmp_path, edits, told):
+    text = SHEET[: SHEET.index("experiments:")]
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new, 1)
+    notes = sim.load_scene(write_scene(tmp_path, text)).build().description.notes
+    assert any(re.match(told, note) for note in notes), notes
+
+
+def test_a_mean_over_more_than_the_experiment_is_a_problem(tmp_path):
+    measures = "measures: {drop: {of: corners, kind: settled, last: 3 s}}\n"
+    write_recording(tmp_path / "target.npz", corners=Recording(np.zeros((6, 4, 3)), np.arange(6) * 0.05))
+    (problem,) = problems_of(tmp_path, SHEET + measures).problems
+    assert problem.path == "measures.drop.last" and "longer than every experiment" in problem.what
 
 
 def test_a_measure_along_no_gravity_is_a_problem(tmp_path):

@@ -404,7 +404,13 @@ BEAM_ROWS = [
         "did you mean `loads.weight.mass`?",
     ),
     ("bounds: [10 us, 100 ms]", "bounds: [1 s, 2 s]", 46, "parameters.damping.bounds", "exclude the start 0.0005"),
-    ("value: 5 ms, factor: 10", "value: 5 ms, factor: 10, sd: 1 ms", 50, "loss.1", "one of `factor`"),
+    (
+        "value: 5 ms, factor: 10",
+        "value: 5 ms, factor: 10, sd: 1 ms",
+        50,
+        "loss.1",
+        "`factor` and `sd` exclude each other",
+    ),
     ("{prior: damping", "{prior: dampng", 50, "loss.1.prior", "unknown parameter `dampng`"),
     ("compare: displacement}", "experiments: [gravity_a, settled]}", 49, "loss.0.experiments.1", "only predicted"),
     (

@@ -230,6 +230,8 @@ def make_rebound(
             else:
                 dlam = max(wanted / own, least - pressed)
                 x = coulomb(K, K @ (before - rubbed) - slip - dlam * coupled, mu * (pressed + dlam - least))
+            if least == 0.0 and dlam < 0.0:  # what is let go of is not held by friction either
+                rubbed *= (pressed + dlam) / pressed
             x += rubbed
             if rebound > 0.0:
                 gained, at = added(p_k, b_k, masses, moving), halfway(velocity, p_k, b_k, moving)

@@ -6,7 +6,7 @@ A `TrajectoryTerm` is computed from simulations, by kernels under the tape; a `P
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
@@ -60,7 +60,8 @@ class Draft:
 class TermContext:
     """What terms are made from: the model (None: it could not be built), and what is observed and identified.
 
-    modules: those that a scene may take functions from.  problem(key, what, hint): notes what is wrong with a key of
+    modules: those that a scene may take functions from.  unread: (experiment, markers) whose recording could not be
+    read, which is noted.  problem(key, what, hint): notes what is wrong with a key of
     the term, or with all of it (no key).
     """
 
@@ -70,6 +71,7 @@ class TermContext:
     parameters: Sequence[Parameter]
     modules: Mapping[str, Any]
     problem: Callable[[str, str, str], None]
+    unread: Set[tuple[str, str]] = frozenset()
 
     def parts_of(self, name: str) -> list[Parameter]:
         """The parameter of a name, or those of its regions, `name.region`."""
@@ -221,6 +223,15 @@ class MarkerTerm(TrajectoryTerm):
         if markers not in context.markers:
             return []
         return [cls(**cls.common(entry, name), markers=markers, **cls.settings(entry))]
+
+    def check_moment(self, at: str | float, context: TermContext) -> None:
+        """Notes the experiments that it counts and that end before the time it looks at."""
+        for experiment in filter(self.counts, context.experiments):
+            schedule = experiment.schedule
+            if not isinstance(at, str) and at > schedule.times[-1] + 0.5 / schedule.fps:
+                what = f"{at:g} s are after the end of `{experiment.name}`, {schedule.times[-1]:g} s"
+                hint = "give a time within it, or `last`; `experiments` says which experiments count"
+                context.problem(f"{self.key}.at", what, hint)
 
     @classmethod
     def needs_recording(cls, draft: Draft, key: str, what: str) -> None:

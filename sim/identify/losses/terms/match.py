@@ -86,7 +86,7 @@ class Match(MarkerTerm):
 
     def _check_recording(self, experiment: Experiment, context: TermContext) -> None:
         if self.markers not in experiment.targets:
-            if experiment.targets:
+            if experiment.targets and (experiment.name, self.markers) not in context.unread:
                 what = f"the recording of `{experiment.name}` has no markers `{self.markers}`"
                 where = f"experiments.{experiment.name}.target"
                 hint = f"name them in `{where}.planned.markers`" if experiment.planned else ""
@@ -100,6 +100,10 @@ class Match(MarkerTerm):
         if not experiment.targets[self.markers].seen[frames].any():
             what = f"no marker of `{self.markers}` is seen in the frames that count"
             context.problem("", what, "let other frames count")
+            return
+        if not self.counted(experiment)[0].any():
+            what = f"a {self.compare} takes two frames in which a marker is seen, and of those that count none is left"
+            context.problem("at" if self.at != "all" else "compare", what, "let more frames count")
             return
         self._check_numbers(experiment, context)
 

@@ -45,7 +45,10 @@ class Prior(Penalty):
             if "factor" in entry and expected is not None and expected <= 0:
                 draft.problem("the logarithm needs a positive value", "use `sd` instead of `factor`", at=("value",))
         if ("factor" in entry) == ("sd" in entry) and not draft.reading.is_broken((*draft.steps, "sd")):
-            draft.problem("a prior needs one of `factor` (in the logarithm) and `sd`")
+            what = "`factor` and `sd` exclude each other: a prior has one width" if "sd" in entry else ""
+            draft.problem(
+                what or "a prior needs one of `factor` (in the logarithm) and `sd`", "keep one" if what else ""
+            )
 
     @classmethod
     def build(cls, entry: Mapping[str, Any], name: str, context: TermContext) -> Sequence[Prior]:

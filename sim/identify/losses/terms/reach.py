@@ -1,10 +1,10 @@
 """`reach`: markers that should arrive at a point."""
 
 # Annotations of kernels are types made per precision: they are evaluated here, not postponed.
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -16,7 +16,16 @@ from sim.core.runtime.launch.launch import launch
 from sim.identify.data.experiments import Experiment, Markers
 from sim.identify.data.motion import Motion
 from sim.identify.losses.residuals import Residuals, single
-from sim.identify.losses.terms.base import REQUIRED, TIME_OR_LAST, Goal, MarkerTerm, PreparedTerm, line, marker_line
+from sim.identify.losses.terms.base import (
+    REQUIRED,
+    TIME_OR_LAST,
+    Goal,
+    MarkerTerm,
+    PreparedTerm,
+    TermContext,
+    line,
+    marker_line,
+)
 from sim.identify.losses.terms.kernels import marker_table, place_functions, vec3d
 from sim.io.html import quantity
 from sim.io.report_tracks import Track
@@ -48,6 +57,14 @@ class Reach(MarkerTerm):
         """Where and when."""
         own = entry["reach"]
         return {"point": tuple(own["point"]), "at": own["at"], "scale": own["scale"]}
+
+    @classmethod
+    def build(cls, entry: Mapping[str, Any], name: str, context: TermContext) -> Sequence[Self]:
+        """As every term of markers; notes experiments that end before its time."""
+        terms = super().build(entry, name, context)
+        for term in terms:
+            term.check_moment(term.at, context)
+        return terms
 
     def prepare(self, model: Model, markers: Mapping[str, Markers], experiment: Experiment) -> PreparedTerm:
         """The term for one experiment."""

@@ -1,10 +1,10 @@
 """`slow`: markers that should be slow at a time."""
 
 # Annotations of kernels are types made per precision: they are evaluated here, not postponed.
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -16,7 +16,15 @@ from sim.core.runtime.launch.launch import launch
 from sim.identify.data.experiments import Experiment, Markers, TimeGrid
 from sim.identify.data.motion import Motion
 from sim.identify.losses.residuals import Residuals, single
-from sim.identify.losses.terms.base import REQUIRED, TIME_OR_LAST, MarkerTerm, PreparedTerm, line, marker_line
+from sim.identify.losses.terms.base import (
+    REQUIRED,
+    TIME_OR_LAST,
+    MarkerTerm,
+    PreparedTerm,
+    TermContext,
+    line,
+    marker_line,
+)
 from sim.identify.losses.terms.kernels import marker_table, place_functions
 from sim.io.html import quantity
 from sim.io.report_tracks import Track
@@ -45,6 +53,18 @@ class Slow(MarkerTerm):
     def settings(cls, entry: Mapping[str, Any]) -> dict[str, Any]:
         """When, and how slow."""
         return {"at": entry["slow"]["at"], "scale": entry["slow"]["scale"]}
+
+    @classmethod
+    def build(cls, entry: Mapping[str, Any], name: str, context: TermContext) -> Sequence[Self]:
+        """As every term of markers; notes experiments that end before its time, or are too short."""
+        terms = super().build(entry, name, context)
+        for term in terms:
+            term.check_moment(term.at, context)
+            for experiment in filter(term.counts, context.experiments):
+                if experiment.schedule.frames < 2:
+                    what = f"a velocity takes two frames, and `{experiment.name}` has one"
+                    context.problem("slow", what, "raise its `time.duration` or `time.fps`")
+        return terms
 
     def frame(self, schedule: TimeGrid) -> int:
         """The frame that counts; the velocity is that since the one before."""

@@ -74,6 +74,9 @@ class RodBuilder(ShapeBuilder):
             raise ModelError("add_rod needs a material", "Give young and poisson, or stiffness")
         rest = {"twist_rate": twist_rate, "curvature_2": curvature[0], "curvature_3": curvature[1], "damping": damping}
         thickness = positive("radius", radius)
+        if float(np.max(thickness)) > lengths.sum():
+            what = f"radius = {float(np.max(thickness)):g} m is more than the whole rod measures, {lengths.sum():.3g} m"
+            raise ModelError(what, "Check its unit: 0.004 is 4 mm")
         inertia = RoundSegments(positive("density", density), thickness, lengths)
         label = self._label(label, "rod")
         law: str = "cable"
