@@ -16,7 +16,8 @@ al., "Detailed Rigid Body Simulation with Extended Position Based Dynamics", SCA
 grows from there to its full size at twice that speed, instead of at once.
 What lies on something and is pulled onto it by rigid links that hold it, as a taut rope on a drum, rests as what falls
 with that pull beside gravity.
-What pressed in the last step rests, too, where the acceleration of this one alone brings it back: its way is curved.
+Without gravity bodies rest on each other, too, where the acceleration of a step alone brings them back: their way is
+curved.
 
 What has a compliance is a spring: its forces turn around what comes, in as many steps as that takes, and it has no
 impacts, nor a restitution.
@@ -262,13 +263,12 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
         x_0, impacts = [moving.x_ref[p_k[p]] for p in static(range(n_particles))], contacts.impacts
         gap_1 = gap(x_1, poses, placed_k, data_k)
         gap_0, resting = gap(x_0, begun, placed_k, data_k), resting_speed(moving.gravity[0], dt)
-        near, touches = resting * dt, resting == 0.0
-        if static(crowded or len(slots.bodies) > 0):  # the forces of the last step are known
-            touches = touches or contacts.pressed[k] > 0.0
-        if resting == 0.0:
+        near, weightless = resting * dt, resting == 0.0
+        if weightless:
             v_last = velocities(p_k, b_k, moving.v_last, moving.body_qd_last)
             resting = carried_speed(velocities(p_k, b_k, moving.v, moving.body_qd), v_last)
-            near = static(RESTING / CARRIED) * resting * dt  # as gravity that changes velocities as much
+            if static(n_particles == 0):  # whose forces are kept: as gravity that changes velocities as much
+                near = static(RESTING / CARRIED) * resting * dt
         target, rebound, rests, before, after = real(0.0), real(0.0), still_of(gap_0, near), vec3(), vec3()
         coming, loses = vec3(), real(0.0)
         e = 0.5 * (contacts.surface.restitution[k] + contacts.surface.other_restitution[k])
@@ -288,8 +288,9 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
             if static(held):  # what lies on something, pressed by what it hangs on
                 pulled += rests * RESTING * max(-a, real(0.0)) * dt
             comes = approach
-            if touches:  # it may be brought back by this step alone: along a bowl, or as two turn about each other
-                comes = min(comes, -rate)
+            if static(n_particles == 0):
+                if weightless:  # what this step alone brings back, as two turn about each other, rests
+                    comes = min(comes, -rate)
             hit_share = share_of_impact(comes, pulled)
             rests *= 1.0 - hit_share
             if gap_1 < 0.0 or soon:
