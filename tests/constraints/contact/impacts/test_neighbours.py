@@ -13,7 +13,7 @@ MU, RATES = (0.3, 0.05, 0.8), (240, 480)
 
 
 def tossed(kind: str, seed: int, block: bool, by: float) -> sim.Model:
-    """Two bodies of a kind over each other, turned at random, over a plane or a block; the lower one moved by so much."""
+    """Two bodies of a kind over each other, turned at random, over a plane or a block; the lower one moved by that."""
     rng = np.random.default_rng(seed)
     cfg = Config(density=500.0, mu=MU[seed % 3], restitution=(None, 0.4)[seed % 2])
     builder = sim.ModelBuilder(gravity=(0, -G, 0))
