@@ -129,8 +129,8 @@ def sharing_kernels(real: Scalar) -> SharingKernels:
         return solve(A, w)
 
     @func
-    def all_of(begin, end, row, load, part, takes, y, whole):
-        """Is that what all of them press with?  As sweeps go on some pull, and what presses cannot for them."""
+    def carried(begin, end, row, load, part, takes, y, whole):
+        """Is all that they load carried by what presses?  As sweeps go on some pull, and it cannot always be."""
         left, pushing, turning = spatial(), real(0.0), real(0.0)
         for m in range(begin, end):
             if part[m] > 0.0:
@@ -177,7 +177,7 @@ def sharing_kernels(real: Scalar) -> SharingKernels:
                         if now != takes[m]:
                             takes[m] = now
                             going = True
-                if not going and all_of(begin, end, row, load, part, takes, y, whole):
+                if not going and carried(begin, end, row, load, part, takes, y, whole):
                     shares[g] = 1
 
     @kernel
