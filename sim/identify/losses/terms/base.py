@@ -222,7 +222,12 @@ class MarkerTerm(TrajectoryTerm):
         markers = cls.about(entry)
         if markers not in context.markers:
             return []
-        return [cls(**cls.common(entry, name), markers=markers, **cls.settings(entry))]
+        term = cls(**cls.common(entry, name), markers=markers, **cls.settings(entry))
+        term.check_experiments(context)
+        return [term]
+
+    def check_experiments(self, context: TermContext) -> None:
+        """Notes the experiments that it counts and cannot be computed for; as a rule there are none."""
 
     def check_moment(self, at: str | float, context: TermContext) -> None:
         """Notes the experiments that it counts and that end before the time it looks at."""

@@ -1,10 +1,10 @@
 """`reach`: markers that should arrive at a point."""
 
 # Annotations of kernels are types made per precision: they are evaluated here, not postponed.
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -58,13 +58,9 @@ class Reach(MarkerTerm):
         own = entry["reach"]
         return {"point": tuple(own["point"]), "at": own["at"], "scale": own["scale"]}
 
-    @classmethod
-    def build(cls, entry: Mapping[str, Any], name: str, context: TermContext) -> Sequence[Self]:
-        """As every term of markers; notes experiments that end before its time."""
-        terms = super().build(entry, name, context)
-        for term in terms:
-            term.check_moment(term.at, context)
-        return terms
+    def check_experiments(self, context: TermContext) -> None:
+        """Experiments that end before its time."""
+        self.check_moment(self.at, context)
 
     def prepare(self, model: Model, markers: Mapping[str, Markers], experiment: Experiment) -> PreparedTerm:
         """The term for one experiment."""

@@ -1,10 +1,10 @@
 """`slow`: markers that should be slow at a time."""
 
 # Annotations of kernels are types made per precision: they are evaluated here, not postponed.
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -54,17 +54,13 @@ class Slow(MarkerTerm):
         """When, and how slow."""
         return {"at": entry["slow"]["at"], "scale": entry["slow"]["scale"]}
 
-    @classmethod
-    def build(cls, entry: Mapping[str, Any], name: str, context: TermContext) -> Sequence[Self]:
-        """As every term of markers; notes experiments that end before its time, or are too short."""
-        terms = super().build(entry, name, context)
-        for term in terms:
-            term.check_moment(term.at, context)
-            for experiment in filter(term.counts, context.experiments):
-                if experiment.schedule.frames < 2:
-                    what = f"a velocity takes two frames, and `{experiment.name}` has one"
-                    context.problem("slow", what, "raise its `time.duration` or `time.fps`")
-        return terms
+    def check_experiments(self, context: TermContext) -> None:
+        """Experiments that end before its time, or are too short."""
+        self.check_moment(self.at, context)
+        for experiment in filter(self.counts, context.experiments):
+            if experiment.schedule.frames < 2:
+                what = f"a velocity takes two frames, and `{experiment.name}` has one"
+                context.problem("slow", what, "raise its `time.duration` or `time.fps`")
 
     def frame(self, schedule: TimeGrid) -> int:
         """The frame that counts; the velocity is that since the one before."""

@@ -125,7 +125,8 @@ def test_derivatives_of_a_mesh_and_a_capsule(bounce: float | None) -> None:
 def test_what_turns_about_each_other_stays_in_touch() -> None:
     """Without gravity a capsule slides along an edge that goes round with it: nothing jumps by the sign of rounding."""
     ends = [flown(rammed("mesh", 2, 0.1 + k * 1e-9, None)).body_q.numpy() for k in range(4)]
-    np.testing.assert_allclose(ends[1:], np.stack([ends[0]] * 3), rtol=0, atol=1e-8)
+    for end in ends[1:]:
+        np.testing.assert_allclose(end, ends[0], rtol=0, atol=1e-8)
 
 
 def test_a_pole_lies_across_a_ridge() -> None:
