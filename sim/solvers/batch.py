@@ -20,14 +20,20 @@ from sim.model.state import State
 @dataclass(frozen=True)
 class Rows:
     """The constraints of one launch, `begin` to `begin + count - 1`.  disjoint: they share no point, pinned or not.
-    back: what a thread takes one after the other it takes in the opposite order.  tile: that of all of their points,
-    which those of other tiles do not touch."""
+    in_turn: one thread takes all of them, one after the other; back: in the opposite order.  tile: that of all of their
+    points, which those of other tiles do not touch."""
 
     begin: int
     count: int
     disjoint: bool
+    in_turn: bool = False
     back: bool = False
     tile: int | None = None
+
+    @property
+    def threads(self) -> int:
+        """Of the launch."""
+        return 1 if self.in_turn else self.count
 
 
 Launches = Sequence[tuple["ConstraintBatch", Rows]]

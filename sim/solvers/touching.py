@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from sim.constraints.contact.forms import (
     Form,
+    InTurn,
     SideBySide,
     contact_struct,
     moving_struct,
@@ -54,6 +55,9 @@ from sim.solvers.near.sharing import LoadSharing
 WIDE = 32
 """Constraints on bodies of one colour from which on their kernel is compiled to wide loads and stores as well: fewer of
 them are done before it would be ready."""
+FEW = 16
+"""So many contacts of a colour, or less, are taken one after the other, where no gradient is asked for: for that each
+launch keeps what it overwrites, in one thread a log of all of its stores."""
 STACKED = 4
 """Sweeps over velocities for one over positions, where bodies touch bodies or particles, or have several contacts: the
 arms of two sides are shifted to one place (`meeting_of`), and each sweep leaves a part of the order of the step."""
@@ -243,17 +247,26 @@ class FrictionStep:
     def form(self, t: Touching, rows: Rows, wide: bool) -> Form:
         """How a launch goes over contacts of a set.  wide: compiled for many side by side."""
         lanes = self.memory.lanes(t)
-        return SideBySide(wide) if lanes is None else lanes.form(rows, wide)
+        if lanes is not None:
+            return lanes.form(rows, wide)
+        return InTurn() if rows.in_turn else SideBySide(wide)
 
     def _span(self, t: Touching, rows: Rows) -> list[object]:
         """What kernels read first of some rows: where they begin."""
         lanes = self.memory.lanes(t)
-        return [rows.begin] if lanes is None else lanes.span(rows)
+        if lanes is not None:
+            return lanes.span(rows)
+        return [rows.begin, rows.count, int(rows.back)] if rows.in_turn else [rows.begin]
 
     def rows_of(self, batch: ConstraintBatch) -> list[Rows]:
         """The launches that go over the contacts of a set."""
         lanes = self.memory.lanes(self.touching[batch.set.name])
-        return list(batch.colors if lanes is None else lanes.rows)
+        if lanes is not None:
+            return list(lanes.rows)
+        few = batch.set.count <= FEW * batch.set.color_count
+        if few and self.model.device.is_cpu and not self.model.requires_grad:
+            return [Rows(0, batch.set.count, False, in_turn=True)]
+        return list(batch.colors)
 
     def velocity_sweeps(self, iterations: int) -> int:
         """How often velocities are swept, where positions are so often: what stands on something else rattles where
@@ -274,7 +287,7 @@ class FrictionStep:
         made, t = batch.set, self.touching[batch.set.name]
         form = self.form(t, rows, wide)
         kernel = make_contact_start(made.constraint, made.slots, self.model.dtype, self.restitution, form)
-        launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
+        launch(kernel, rows.threads, [*self._span(t, rows), t.contacts, self.moving, dt])
 
     def end(self, before: State, after: State, dt: float) -> None:
         """Keeps the forces of contacts for the next step, and what they have slid."""
@@ -291,7 +304,7 @@ class FrictionStep:
         made, t = batch.set, self.touching[batch.set.name]
         form, real = self.form(t, rows, wide), self.model.dtype
         kernel = make_contact_projection(made.constraint, made.slots, real, first, self.restitution, form)
-        launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
+        launch(kernel, rows.threads, [*self._span(t, rows), t.contacts, self.moving, dt])
 
     def turn_to(self, after: State, dt: float) -> None:
         """Velocities are those after the step from now on; finds where contacts touch."""
@@ -338,11 +351,11 @@ class FrictionStep:
         for rows in self.rows_of(t.batch):
             form = self.form(t, rows, rows.disjoint and rows.count >= WIDE)
             kernel = make(made.constraint, made.slots, self.model.dtype, *more, form)
-            launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
+            launch(kernel, rows.threads, [*self._span(t, rows), t.contacts, self.moving, dt])
 
     def rebound(self, batch: ConstraintBatch, rows: Rows, wide: bool, dt: float) -> None:
         """One sweep over the velocities after the step, of the same."""
         made, t = batch.set, self.touching[batch.set.name]
         form = self.form(t, rows, wide)
         kernel = make_rebound(made.constraint, made.slots, self.model.dtype, self.restitution, form, self.crowded)
-        launch(kernel, rows.count, [*self._span(t, rows), t.contacts, self.moving, dt])
+        launch(kernel, rows.threads, [*self._span(t, rows), t.contacts, self.moving, dt])

@@ -180,7 +180,7 @@ class SolverXPBD(Solver, key="xpbd"):
         self.surfaces = None if model.contact is None else SelfContactStep(model, model.contact, self.iterations > 1)
         self._direct = direct_systems(model, self.batches, direct, self.begins)
         self._swept = {
-            b.set.name: self.friction.rows_of(b) if b.set.lane else list(b.colors_without(rows))
+            b.set.name: self.friction.rows_of(b) if b.set.surface else list(b.colors_without(rows))
             for b, rows in zip(self.batches, direct, strict=True)
         }
         self._dry = [batch for batch in self.batches if batch.set.constraint.dry]

@@ -305,4 +305,5 @@ def make_choice(c: Constraint, slots: Slots, real: Scalar, lane: int = 0) -> Ker
     if lane:
         choose_near.race_free = choose_near.alike = True  # rows are of one thread, and those of a pair alike
         return choose_near
+    choose_all.race_free = choose_all.alike = True  # likewise
     return choose_all

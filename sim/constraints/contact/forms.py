@@ -1,7 +1,7 @@
 """The kernels of contacts, made of what happens to one: what all of them read and write, and how a launch goes over it.
 
 A kernel is a function `one(k, contacts, moving, dt)` of the language, of contact k.  Its form says which contacts the
-threads of a launch take: side by side, or those that a step has *listed* of near pairs, of a colour c from offsets[c]
+threads of a launch take: side by side, one after the other, or those that a step has *listed* of near pairs, of a colour c from offsets[c]
 to before offsets[c + 1] (`listing`).
 """
 
@@ -193,6 +193,27 @@ class SideBySide:
 
 
 @dataclass(frozen=True)
+class InTurn:
+    """Contacts `start` to before `start + count` one after the other, there or `back`, by one thread: as side by side,
+    colour by colour, to the bit, for one launch.  What is few costs more to launch than to go over."""
+
+    def kernel(self, name: str, one: Function, live: Function, c: Constraint, slots: Slots, real: Scalar) -> Kernel:
+        """The kernel that does `one` to each; `live` is for lists."""
+        Contacts, Moving = contact_struct(c, slots, real), moving_struct(real)
+
+        @kernel(name=f"{name}_{c.name}_{slots.kinds}_one_by_one")
+        def one_by_one(start: int, count: int, back: int, contacts: Contacts, moving: Moving, dt: real):
+            for i in range(count):
+                k = start + i
+                if back > 0:
+                    k = start + count - 1 - i
+                one(k, contacts, moving, dt)
+
+        one_by_one.race_free = True  # one thread
+        return one_by_one
+
+
+@dataclass(frozen=True)
 class Listed:
     """The contacts of a colour, of which no two push the same free body; exclusive: nor stand on the same one that is
     held."""
@@ -257,5 +278,5 @@ class AllListed:
         return all_listed
 
 
-Form = SideBySide | Listed | ListedInTurn | AllListed
+Form = SideBySide | InTurn | Listed | ListedInTurn | AllListed
 """How a launch goes over contacts."""

@@ -27,6 +27,7 @@ impacts, nor a restitution.
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
+from sim.constraints.contact.boxes import chosen_of
 from sim.constraints.contact.forms import Form, alike, every, sides_of
 from sim.constraints.contact.geometry import gap_of, slip_of, slip_rate_of
 from sim.constraints.contact.hitting import hit_of, hits_of, there_of
@@ -34,6 +35,7 @@ from sim.constraints.contact.impulses.spinning import predicted_of
 from sim.constraints.contact.solids.carrying import carried_of
 from sim.constraints.slots.linearization import motions_of, points_of, row_functions, rows_of, velocities_of
 from sim.constraints.slots.pattern import Slots
+from sim.core.lang.embedding import fields_at
 from sim.core.lang.frontend.builtins import max, min, sqrt, static
 from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.library.quaternion import quat_rotate, quat_rotate_inv
@@ -193,7 +195,7 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
     on_body = [g for g, own in enumerate(slots.bodies) if 1 in own]
     carried_speed = carried_speed_of(slots)
     at_once = crowded and not slots.particles
-    carried = carried_of(c, slots)
+    carried, chosen, owners = carried_of(c, slots), chosen_of(c), tuple(own[0] for own in slots.bodies)
     cornered, there_at = c.frames == (0,) and n_particles + len(on_body) == 1, there_of(slots)
     passed_by = cornered or bool(slots.bodies)
     faces_turn, points_at = cornered and any(0 in own for own in slots.bodies), points_of(c, slots, real)
@@ -258,7 +260,7 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
         return before, left, start
 
     @func
-    def one(k, contacts, moving, dt):
+    def meet(k, contacts, moving, dt):
         (p_k, b_k, of_p, begun, moved, turns, poses), x_1, since, placed_k, data_k = sides(k, contacts, moving)
         x_0, impacts = [moving.x_ref[p_k[p]] for p in static(range(n_particles))], contacts.impacts
         gap_1 = gap(x_1, poses, placed_k, data_k)
@@ -342,7 +344,26 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
         impacts.rests[k], impacts.before[k], impacts.after[k] = rests, before - contacts.slid[k], after
         impacts.hits[k], impacts.time[k], impacts.share[k] = hits, time, hit_share
         impacts.coming[k], impacts.loses[k], impacts.worked[k] = coming, loses, real(0.0)
+
+    @func
+    def stay_open(k, contacts):
+        impacts, surface, target = contacts.impacts, contacts.surface, real(0.0)
+        bounces = surface.restitution[k] + surface.other_restitution[k] > 0.0
+        if bounces and not contacts.compliance[k] > 0.0:
+            target = real(LATER)
+        impacts.target[k], impacts.rebound[k], impacts.rests[k] = target, real(0.0), real(0.0)
+        impacts.before[k], impacts.after[k], impacts.coming[k] = vec3() - contacts.slid[k], vec3(), vec3()
+        impacts.hits[k], impacts.time[k], impacts.share[k] = real(0.0), real(0.0), real(0.0)
+        impacts.loses[k], impacts.worked[k] = real(0.0), real(0.0)
+
+    @func
+    def one(k, contacts, moving, dt):
+        if chosen(contacts.data, k):
+            meet(k, contacts, moving, dt)
+        else:  # most rows of boxes
+            stay_open(k, contacts)
         if static(len(slots.bodies) == 2):
-            impacts.carried[k] = carried([moving.bodies.inv_mass[b] for b in b_k], data_k)
+            inv_mass = [moving.bodies.inv_mass[contacts.points[k, b]] for b in static(owners)]
+            contacts.impacts.carried[k] = carried(inv_mass, fields_at(contacts.data, k))
 
     return alike(form.kernel("impact", one, every, c, slots, real), form)

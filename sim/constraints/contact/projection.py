@@ -4,6 +4,7 @@
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
+from sim.constraints.contact.boxes import chosen_of
 from sim.constraints.contact.forms import Form, alike, every, sides_of
 from sim.constraints.contact.friction import (
     along_both,
@@ -110,15 +111,12 @@ def make_contact_projection(
     hit, slip, slip_rate = hit_of(c, slots, real), slip_of(slots), slip_rate_of(slots)
     velocities, mobility, n_particles = velocities_of(slots), mobility_of(slots, real), len(slots.particles)
     gap, (_, response, product) = gap_of(c, slots, real), row_functions(slots)
-    before_that = before_that_of(slots)
+    before_that, chosen = before_that_of(slots), chosen_of(c)
 
     @func
-    def one(k, contacts, moving, dt):
+    def push_apart(k, contacts, moving, dt, lam, lam_t):
         (p_k, b_k, _, begun, moved, turns, poses), x_p, since, placed_k, data_k = sides(k, contacts, moving)
         impacts, surface = contacts.impacts, contacts.surface
-        lam, lam_t = real(0.0), vec3()
-        if not first:
-            lam, lam_t = contacts.multiplier[k], contacts.along[k]
         leaves = impacts.hits[k] > 0.0 and impacts.target[k] < 0.0  # see `impact`
         if gap(x_p, poses, placed_k, data_k) < impacts.target[k] or lam > 0.0 or leaves:
             masses, inertias = masses_at(p_k, b_k, poses, moving.w, moving.bodies)
@@ -160,6 +158,15 @@ def make_contact_projection(
                 back_b, moving, dt, impacts.rebound[k] > 0.0,
             )  # fmt: skip
             lam, lam_t = lam + dlam, x[0] * T[0] + x[1] * T[1]
+        return lam, lam_t
+
+    @func
+    def one(k, contacts, moving, dt):
+        lam, lam_t = real(0.0), vec3()
+        if not first:
+            lam, lam_t = contacts.multiplier[k], contacts.along[k]
+        if chosen(contacts.data, k) or lam > 0.0:  # most rows of boxes are open
+            lam, lam_t = push_apart(k, contacts, moving, dt, lam, lam_t)
         contacts.multiplier[k], contacts.along[k] = lam, lam_t
 
     return alike(form.kernel("project", one, every, c, slots, real), form)

@@ -124,15 +124,15 @@ class NearLanes:
         """The launches that go over all contacts.  `begin` is the colour, `count` the most of it."""
         yield from (Rows(color, self.width, self.alone) for color in range(self.colors))
         if self.in_turn:
-            yield Rows(self.colors, 1, False)
+            yield Rows(self.colors, self.made.count, False, in_turn=True)
 
     def form(self, rows: Rows, wide: bool) -> Form:
         """How a launch goes over contacts.  wide: compiled for many side by side."""
-        return ListedInTurn() if rows.begin == self.colors else Listed(wide)
+        return ListedInTurn() if rows.in_turn else Listed(wide)
 
     def span(self, rows: Rows) -> list[object]:
         """What its kernels read first."""
-        back = [int(rows.back)] if rows.begin == self.colors else []
+        back = [int(rows.back)] if rows.in_turn else []
         return [rows.begin, *back, self.offsets]
 
     @property
