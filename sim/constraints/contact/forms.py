@@ -1,8 +1,8 @@
 """The kernels of contacts, made of what happens to one: what all of them read and write, and how a launch goes over it.
 
 A kernel is a function `one(k, contacts, moving, dt)` of the language, of contact k.  Its form says which contacts the
-threads of a launch take: side by side, one after the other, or those that a step has *listed* of near pairs, of a colour c from offsets[c]
-to before offsets[c + 1] (`listing`).
+threads of a launch take: side by side, one after the other, or those that a step has *listed* of near pairs, of a
+colour c from offsets[c] to before offsets[c + 1] (`listing`).
 """
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
