@@ -115,6 +115,8 @@ class Constraint:
     place:      of a contact, where two sides are that touch: of the arguments of C, in what C has its points in; None:
                 at its points.
     angular:    the first of the rows that are of angles, behind those of lengths; None where all are of one kind.
+    chosen:     of a contact the parameter that is zero where a step has chosen nothing, so that it is open; "" where C
+                alone says that.
     unit:       is the gradient of the one row by every point of length 1, wherever C has a gradient?  Then a projection
                 need not compute that length, and its adjoint not the derivative of it.
     """
@@ -147,6 +149,7 @@ class Constraint:
     reach: tuple[str, ...] = ()
     angular: int | None = None
     unit: bool = False
+    chosen: str = ""
     place: Function | None = None
 
     anticipates: ClassVar[bool] = False
@@ -351,6 +354,7 @@ def constraint(
     reach: Sequence[str] = (),
     angular: int | None = None,
     unit: bool = False,
+    chosen: str = "",
 ) -> Callable[[Callable[..., Any]], Constraint]:
     """Declare a constraint: decorates C(x, parameters...), a function of the kernel language.
 
@@ -359,7 +363,7 @@ def constraint(
     shape with rest = 0; another one takes its default in Python, if it has one.
     units: unit of each parameter, for messages and the documentation.
     elastic, damped: for each row, whether C pulls it back and whether damping acts on it; both by default.
-    stencil, added_by, frames, driven, limited, from_start, meeting, reach, angular, unit: see `Constraint`.
+    stencil, added_by, frames, driven, limited, from_start, meeting, reach, angular, unit, chosen: see `Constraint`.
     """
     if points < 1 or not 1 <= rows <= MOST_ROWS:
         raise ConstraintError(
@@ -412,6 +416,7 @@ def constraint(
             reach=tuple(reach),
             angular=angular,
             unit=unit,
+            chosen=chosen,
         )
         REGISTRY[made.name] = made
         return made

@@ -9,8 +9,8 @@ capsule is a box without width.
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
 # mypy: ignore-errors
 
-from sim.constraints.base import Constraint, constraint
-from sim.core.lang.frontend.function import Function, func
+from sim.constraints.base import constraint
+from sim.core.lang.frontend.function import func
 from sim.core.lang.library.quaternion import quat_rotate
 from sim.core.lang.library.vector import cross, dot, length
 from sim.core.lang.types import vec3
@@ -41,6 +41,7 @@ def corner_of(x, other_half, corner):
     units={"half": "m", "other_half": "m"},
     added_by="add_shape_box",
     frames=(0, 1),
+    chosen="face",
 )
 def contact_corner(x, half: vec3, other_half: vec3, corner: vec3, face: vec3):
     """Distance of a corner of the second box from a face of the first.  C [m].
@@ -74,6 +75,7 @@ def lines(x, half, other_half, edge, other_edge):
     units={"half": "m", "other_half": "m", "thickness": "m", "other_thickness": "m"},
     added_by="add_shape_box",
     frames=(0, 1),
+    chosen="edge",
 )
 def contact_edges(
     x,
@@ -120,23 +122,3 @@ def _at_crossing(
         s = (dot(a, between) - tilt * dot(b, between)) / (1.0 - tilt * tilt)
         return middle(edge, half) + s * a + thickness * n
     return 0.0 * x.p
-
-
-@func
-def _has_face(data, k: int):
-    return dot(data.face[k], data.face[k]) > 0.5
-
-
-@func
-def _has_edge(data, k: int):
-    return dot(data.edge[k], data.edge[k]) > 0.5
-
-
-@func
-def _any(data, k: int):
-    return True
-
-
-def chosen_of(c: Constraint) -> Function:
-    """`chosen(data, k)` in a kernel: whether a step has chosen something for row k; without it the row is open."""
-    return {contact_corner: _has_face, contact_edges: _has_edge}.get(c, _any)

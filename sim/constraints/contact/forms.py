@@ -21,8 +21,9 @@ from sim.constraints.slots.bodies import body_struct, slot_struct
 from sim.constraints.slots.linearization import movers_of
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.embedding import fields_at
-from sim.core.lang.frontend.builtins import static, tid
+from sim.core.lang.frontend.builtins import abs, static, tid
 from sim.core.lang.frontend.function import Function, func
+from sim.core.lang.library.vector import dot
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, Struct, array_type, int32, matrix, quaternion, vector
 from sim.core.runtime.arrays.array import array
@@ -141,6 +142,30 @@ def alike(made: Kernel, form: "Form") -> Kernel:
     kernel that computes more than it moves."""
     made.alike = isinstance(form, (Listed, AllListed))
     return made
+
+
+@func
+def _always(data, k: int):
+    return True
+
+
+@memoize
+def chosen_of(c: Constraint) -> Function:
+    """`chosen(data, k)` in a kernel: whether a step has chosen something for row k; without it the row is open."""
+    if not c.chosen:
+        return _always
+    at = list(c.parameters).index(c.chosen)
+
+    @func
+    def by_number(data, k: int):
+        return abs(fields_at(data, k)[static(at)]) > 0.5
+
+    @func
+    def by_vector(data, k: int):
+        found = fields_at(data, k)[static(at)]
+        return dot(found, found) > 0.5
+
+    return by_number if c.parameters[c.chosen].kind == "float" else by_vector
 
 
 @func

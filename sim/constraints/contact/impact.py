@@ -27,8 +27,7 @@ impacts, nor a restitution.
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.boxes import chosen_of
-from sim.constraints.contact.forms import Form, alike, every, sides_of
+from sim.constraints.contact.forms import Form, alike, chosen_of, every, sides_of
 from sim.constraints.contact.geometry import gap_of, slip_of, slip_rate_of
 from sim.constraints.contact.hitting import hit_of, hits_of, there_of
 from sim.constraints.contact.impulses.spinning import predicted_of

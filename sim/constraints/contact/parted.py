@@ -16,8 +16,7 @@ F is off by as much as it changes in a step, which is of no matter to a part of 
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.boxes import chosen_of
-from sim.constraints.contact.forms import Form, moving_struct, sides_of
+from sim.constraints.contact.forms import Form, chosen_of, moving_struct, sides_of
 from sim.constraints.contact.friction import along_both
 from sim.constraints.contact.geometry import contact_of, slip_rate_of
 from sim.constraints.contact.hitting import hit_of

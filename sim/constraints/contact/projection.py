@@ -4,8 +4,7 @@
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.boxes import chosen_of
-from sim.constraints.contact.forms import Form, alike, every, sides_of
+from sim.constraints.contact.forms import Form, alike, chosen_of, every, sides_of
 from sim.constraints.contact.friction import (
     along_both,
     coulomb,

@@ -9,8 +9,7 @@ All positions are final then: where contacts touch is found once (`make_meeting`
 from collections.abc import Callable
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.boxes import chosen_of
-from sim.constraints.contact.forms import Form, every, sides_of
+from sim.constraints.contact.forms import Form, chosen_of, every, sides_of
 from sim.constraints.contact.friction import along_both, coulomb, pressed_and_rubbed, unturned
 from sim.constraints.contact.geometry import across
 from sim.constraints.contact.hitting import meeting_of, rate_at_impact, shifts_of, two_sided

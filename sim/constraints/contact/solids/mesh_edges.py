@@ -60,6 +60,7 @@ def crossing(x, scale, other_scale, a, b, c, d):
            "mesh": "", "leaves": "", "side": ""},
     added_by="add_shape_mesh",
     frames=(0, 1),
+    chosen="side",
 )  # fmt: skip
 def contact_mesh_edges(
     x,

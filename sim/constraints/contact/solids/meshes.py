@@ -39,6 +39,7 @@ AROUND = 0.25
            "side": ""},
     added_by="add_shape_mesh",
     frames=(0,),
+    chosen="side",
     reach=("", "thickness"),
 )  # fmt: skip
 def contact_mesh(

@@ -34,6 +34,7 @@ from sim.core.lang.types import vec3
            "root": "", "rim": "", "angle": ""},
     added_by="add_shape_cylinder",
     frames=(0, 1),
+    chosen="rim",
 )  # fmt: skip
 def contact_ridge_rim(
     x,

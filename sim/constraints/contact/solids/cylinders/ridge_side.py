@@ -45,6 +45,7 @@ def beside_axis(p, u):
            "side": ""},
     added_by="add_shape_cylinder",
     frames=(0, 1),
+    chosen="side",
 )  # fmt: skip
 def contact_ridge_side(
     x, radius: float, half_height: float, other_scale: vec3, a: vec3, b: vec3, left: vec3, right: vec3, side: float

@@ -23,6 +23,7 @@ from sim.core.lang.types import vec3
            "a": "m", "b": "m", "c": "m", "live": ""},
     added_by="add_shape_cylinder",
     frames=(0, 1),
+    chosen="live",
 )  # fmt: skip
 def contact_rim_mesh(
     x,

@@ -50,6 +50,7 @@ def beside(q, b):
     units={"radius": "m", "half_height": "m", "other_half": "m", "thickness": "m", "flat": "", "edge": "", "live": ""},
     added_by="add_shape_cylinder",
     frames=(0, 1),
+    chosen="live",
 )
 def contact_side(
     x, radius: float, half_height: float, other_half: vec3, thickness: float, flat: float, edge: vec3, live: float
@@ -118,6 +119,7 @@ def rim_and_edge(q, b, reach, radius, height, thickness, root, angle):
            "rim": "", "angle": ""},
     added_by="add_shape_cylinder",
     frames=(0, 1),
+    chosen="rim",
 )  # fmt: skip
 def contact_rim_edge(
     x,
@@ -194,6 +196,7 @@ def rim_at(x, radius, half_height, corner, n):
     units={"half": "m", "round": "", "radius": "m", "half_height": "m", "corner": "", "face": ""},
     added_by="add_shape_cylinder",
     frames=(0, 1),
+    chosen="face",
 )
 def contact_rim_face(x, half: vec3, round: float, radius: float, half_height: float, corner: vec3, face: vec3):
     """Distance of a place of a rim of a cylinder, the second, from a face of the first: of a box with half lengths
