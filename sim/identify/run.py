@@ -210,7 +210,8 @@ class _RunInProgress:
             self.note(note)
         contacts = self.contacts(x)
         if found is not None and after is not None:
-            for note in notes_on(problem, found, uncertainty, misfit, self.limit, str(self.folder.path)):
+            folder = str(self.folder.path)
+            for note in notes_on(problem, found, uncertainty, misfit, self.limit, folder, numerics):
                 self.note(note)
             for note in inside_notes(problem, found.search.x):
                 self.note(note)

@@ -116,7 +116,7 @@ def parameter_section(rows: Sequence[ParameterRow]) -> str:
         for one in [row] if row.size == 1 or row.size > MOST_ROWS else row.numbers():
             cells = _line(one, has_true, has_error) if one.size == 1 else _summary(one, has_true, has_error)
             if has_numerics:
-                cells.insert(5 if has_error else 4, escape(one.numerics))
+                cells.insert(5 if has_error else 4, _by_cause(one.numerics))
             lines.append(cells)
     many = [row for row in rows if row.size > MOST_ROWS]
     note = "".join(
@@ -124,7 +124,19 @@ def parameter_section(rows: Sequence[ParameterRow]) -> str:
         f"<code>parameters.{escape(row.name)}.final</code>.</p>"
         for row in many
     )
+    if has_numerics:
+        note += (
+            '<p class="remark">Numerical error: how far the value would move with steps, iterations and a mesh'
+            " without error.  The standard error does not contain it.</p>"
+        )
     return section("Parameters", table(head, lines) + note)
+
+
+def _by_cause(numerics: str) -> str:
+    """Numerical errors, `step -1 %, mesh not estimated; ...`, with a line for each cause."""
+    causes, *others = numerics.split("; ")
+    lines = [f'<span class="unbroken">{escape(cause)}</span>' for cause in causes.split(", ")]
+    return "<br>".join([*lines, *map(escape, others)])
 
 
 def number_cells(row: ParameterRow) -> tuple[str, str]:
@@ -146,7 +158,7 @@ def _line(row: ParameterRow, has_true: bool, has_error: bool) -> list[str]:
         f"<strong>{value}</strong>",
         *([error] if has_error else []),
     ]
-    cells.append(escape(row.unit))
+    cells.append(f'<span class="unbroken">{escape(row.unit)}</span>')
     if has_true:
         cells += [format_number(row.true), _deviation(row)]
     return [*cells, format_number(row.gradient, 3), _range(row)]
@@ -169,7 +181,7 @@ def _summary(row: ParameterRow, has_true: bool, has_error: bool) -> list[str]:
             if np.isinf(errors).any()
             else "–"
         )
-    cells.append(escape(row.unit))
+    cells.append(f'<span class="unbroken">{escape(row.unit)}</span>')
     cells += ["–", "–"] if has_true else []
     return [*cells, _spread(row.gradient, 3), _histogram(row)]
 

@@ -64,7 +64,9 @@ def _show_parameters(result: Mapping[str, Any], folder: Path) -> None:
 
 
 def _show_numerics(result: Mapping[str, Any]) -> None:
-    """A line for each parameter: its value, its error bar by noise, its numerical error by cause."""
+    """A line for each parameter: its value, its error bar by noise, its numerical error by cause, and what that is."""
+    if any("numerical_error" in p for p in result["parameters"].values()):
+        print("numerics: how far a value would move with steps, iterations and a mesh without error")
     for name, p in result["parameters"].items():
         if "numerics" not in p:
             continue

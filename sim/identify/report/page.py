@@ -38,6 +38,9 @@ from sim.model.counts import model_counts
 MOST_SHOWN, MOST_LINES = 6, 4
 """Parameters in the head of the page, and numbers of one that have a line each in its chart."""
 
+LONGEST_REMARK = 80
+"""Characters of a note that stands beside its parameter too."""
+
 
 def report_data(
     problem: Problem,
@@ -163,10 +166,15 @@ def _parameters(problem: Problem, result: Mapping[str, Any]) -> list[ParameterRo
         found = result["parameters"][p.name]
         rows.append(ParameterRow(
             p.name, found["start"], found["final"], p.unit, found["gradient"], p.bounds, true=_true(problem, p.name),
-            log=p.transform.name == "log", note=found.get("note", ""), error=found.get("standard_error"),
+            log=p.transform.name == "log", note=_remark(found.get("note", "")), error=found.get("standard_error"),
             labels=p.labels, numerics=_numerics(p.name, result),
         ))  # fmt: skip
     return rows
+
+
+def _remark(note: str) -> str:
+    """A note as it stands in the table too: long ones only stand above, among the notes, and would tear the table."""
+    return note if len(note) <= LONGEST_REMARK else ""
 
 
 def _numerics(name: str, result: Mapping[str, Any]) -> str:
