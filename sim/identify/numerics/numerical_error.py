@@ -140,8 +140,8 @@ class NumericalError:
                 noise = np.nan_to_num(np.ravel(errors[name]), nan=0.0, posinf=np.inf)
             for k, label in zip(range(size.size), names, strict=False):
                 if size.ravel()[k] > (noise[k] or SAID_FROM * value[k]):
-                    advice = (errors is not None, self._advice(problem, name))
-                    moved.setdefault(advice, {}).setdefault(name, []).append(label)
+                    remedy = (errors is not None, self._advice(problem, name))
+                    moved.setdefault(remedy, {}).setdefault(name, []).append(label)
         notes = []
         for (against, advice), by_name in moved.items():
             one = len(by_name) == 1
