@@ -150,6 +150,8 @@ Velocities are (x - x_before) / dt.
 the step, as far as they are stable: what is at rest then stays at rest exactly, and the statics of solids do not depend
 on the step.
 
+### Several constraints at once: `direct`
+
 `direct=["rope", "wire"]` names chains and trees (objects, joints, rods, by their labels) whose constraints are solved
 together instead of one by one, after the others: one Newton step for all of their rows, by an LU factorisation of the
 blocks of J W D^T + alpha / dt^2 in an order without fill, at a cost linear in their number. A cantilever of 20 segments
@@ -159,6 +161,8 @@ Loops are solved too, at the cost of some fill; nets are refused. Contacts, limi
 with the others. What a direct solve does not cure is a taut chain of light links: its links swing across at
 omega = (12 T / (m l))^(1/2), for a tension T and links of mass m and length l, and steps have to be clearly shorter
 than 2 / omega.
+
+### The step itself damps
 
 The step itself damps: XPBD is implicit Euler, and a mode of angular frequency omega loses the factor (1 + (omega
 dt)^2)^(-1/2) in every step, an amplitude exp(-t ln(1 + (omega dt)^2) / (2 dt)), and swings at arctan(omega dt) / dt.
@@ -182,11 +186,15 @@ the frequency of the motion, where the spectrum of the kinetic energy has its pe
 result.json; `sim.identify.numerics.own_damping`). A mass on a spring of 8 Hz and 4.03 ms, identified with steps of 1
 ms, is found with 3.04 ms, and 0.999 ms (33 %), ratio 0.025 beside it; with BDF2 it is found within 1 %.
 
+### Precision
+
 Steps add up displacements (docs/decisions/18-displacements.md), so that float32 gives what float64 gives, down to steps
 that a warning names (`sim.solvers.resolved_step`). By how much it is off, over the size of a quantity, the worst of
 each case (`python benchmarks/precision.py`; `SolverNewton` works in float64 alone):
 
 {precision}
+
+### What a step leaves undone
 
 What a step leaves undone shows in r = C + alpha lambda / dt^2 + gamma J (x - x_before), which is 0 after enough
 iterations. `sim.step_residuals(solver, state, dt)` gives it after a step, by kind of constraint: *force*, sqrt(sum
@@ -196,6 +204,8 @@ is above 10 % and the strain above 0.2 %. A hanging sheet of springs (10 x 10 ce
 force 0.0018, 0.018, 0.18, 1.8 and 18 at compliances of 1, 0.1, 0.01, 0.001 and 0.0001 m/N: it is proportional to dt^2
 / alpha.
 
+### The numerical error of a value
+
 What that means for an identified value is told by a run: the residuals of the loss are evaluated once more with half
 the step, twice the iterations and half the edge length, and moved back to their optimum by the Jacobian of the
 standard errors (Gauss-Newton; `sim.numerical_error`). The change is extrapolated by the order of the cause
@@ -203,6 +213,8 @@ standard errors (Gauss-Newton; `sim.numerical_error`). The change is extrapolate
 sheet identified from a twin with steps of a quarter, with eight iterations, or with a mesh twice as fine is off by
 what is told within a factor of two. `simopt check --converge` makes the table, `optimize.numerics: []` or `simopt run
 --no-numerics` leaves it out.
+
+### Other solvers
 
 `SolverSemiImplicit` takes the same constraints as forces -J^T (C + damping dC/dt) / alpha, explicitly: the cross-check.
 
