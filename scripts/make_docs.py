@@ -252,24 +252,32 @@ reaches the goal. What follows from it: `docs/decisions/19-defaults.md`.
 
 ## What is promised of contacts
 
-A gradient through contacts is the derivative of the simulated steps, exact almost everywhere: all geometry, the time of
-an impact within its step, the cone of friction and the masses are differentiated, and lists of pairs are complete, so
-that nothing that could push is left out of it. And it converges to the derivative of the motion, with the first power
-of the step, where impacts are transversal, not grazing. Impacts that follow each other within a step keep their own
-times (where they may rebound), and joints answer an impact within it. That is so for what turns too, and for surfaces
-that are curved: an impact acts along its direction and at its arms as it happens, not as the step ends. Rows C1 to C9
-below show both, and tests of balls that hit off their centres, smooth or rough and spinning, of falling rods, hinged
-rods, pendulums that meet a wall aslant, and Newton's cradle. What rests, slides or rolls on other contacts is pressed
-and rubbed by them as before the impact until that, and as after it from there on: particles, welded bodies and balls
-that come to a wall, a box that slides into something, and a block that rocks from edge to edge, have the derivatives
-of the motion too, in most phases of the step; [what is off, and by how much](limits.md#impacts). Friction turns round
-within the step in which what slides comes to a stop and goes back, as on a slope or a spring, also that of joints; and
-particles and balls that leave a face over an edge are held up until they do.
+**Exact for the steps.** A gradient through contacts is the derivative of the simulated steps, exact almost everywhere:
+all geometry, the time of an impact within its step, the cone of friction and the masses are differentiated, and lists
+of pairs are complete, so that nothing that could push is left out of it.
 
-Not promised: that a gradient over many chaotic impacts is of use. It is right to the last digit, and foretells the loss
-for changes that no optimiser takes: the report says how much it grew, and up to which time it is of use; `simopt
-gradcheck` takes it again at neighbouring points, and says how it scatters. Nor is there a derivative at a switch of
-contacts. There the value is that to one side, of what the contact does then:
+**Convergent to the motion.** It converges to the derivative of the motion, with the first power of the step, where
+impacts are transversal, not grazing. For that
+
+* impacts that follow each other within a step keep their own times (where they may rebound), and joints answer an
+  impact within it;
+* an impact acts along its direction and at its arms as it happens, not as the step ends, for what turns and for curved
+  surfaces too;
+* what rests, slides or rolls on other contacts is pressed and rubbed by them as before an impact until that, and as
+  after it from there on;
+* friction turns round within the step in which what slides comes to a stop and goes back, also that of joints;
+* particles and balls that leave a face over an edge are held up until they do.
+
+Rows C1 to C9 below show both, and tests of balls that hit off their centres, smooth or rough and spinning, of falling
+and hinged rods, pendulums that meet a wall aslant, and Newton's cradle. [What is off, and by how
+much](limits.md#impacts), is a list of its own.
+
+**Not promised** is that a gradient over many chaotic impacts is of use. It is right to the last digit, and foretells the
+loss for changes that no optimiser takes: the report says how much it grew, and up to which time it is of use; `simopt
+gradcheck` takes it again at neighbouring points, and says how it scatters.
+
+**At a switch** of contacts there is no derivative. Nothing is smoothed: the value is that to one side, of what the
+contact does then:
 
 | switch | where | the gradient is that of |
 |---|---|---|
@@ -278,8 +286,8 @@ contacts. There the value is that to one side, of what the contact does then:
 | rests or rebounds | the approach is 2 g h, where a rebound begins, or twice that, where it is in full | the slower |
 | hits with others | two impacts of one mover at the same time | the order of the sweeps |
 
-Contacts within a relative 1e-6 of one are counted, summed over the steps of each experiment with the values that were
-found: `contacts` of result.json, the report and the terminal say how many of those that push, of which kind, and the
+A run counts the contacts within a relative 1e-6 of a switch, summed over the steps of each experiment with the values
+that were found: `contacts` of result.json, the report and the terminal say how many of those that push, of which kind, and the
 worst penetration with its contact and time. Closing is measured by how far C comes in the predicted step (and by the
 rounding of positions, which in float32 is more), sticking by mu lambda_n, thresholds by the speed that they are at, and
 simultaneous impacts by the step. `simopt gradcheck` counts the same, and how many contacts do at one end of a
@@ -288,7 +296,7 @@ differences to both sides, and takes the gradient for right if it is one of them
 friction or restitution at all, the report says why: nothing touches, nothing slips, or nothing hits faster than what
 rests. Without gravity a tenth of how the last step changed the velocity of one of both takes the place of 2 g h.
 
-Pairs of surfaces that collide with themselves are counted like that, too. Nothing is smoothed. In the player the
+Pairs of surfaces that collide with themselves are counted like that, too. In the player the
 contacts of what was found can be switched on: their places, redder the deeper they are, and normal and friction forces.
 
 Every second toss of a real cube (ContactNets, 214 of them; `python benchmarks/contactnets.py`): the median, over the
