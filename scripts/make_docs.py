@@ -273,8 +273,8 @@ and hinged rods, pendulums that meet a wall aslant, and Newton's cradle. [What i
 much](limits.md#impacts), is a list of its own.
 
 **Not promised** is that a gradient over many chaotic impacts is of use. It is right to the last digit, and foretells
-the loss for changes that no optimiser takes: the report says how much it grew, and up to which time it is of use; `simopt
-gradcheck` takes it again at neighbouring points, and says how it scatters.
+the loss for changes that no optimiser takes: the report says how much it grew, and up to which time it is of use;
+`simopt gradcheck` takes it again at neighbouring points, and says how it scatters.
 
 **At a switch** of contacts there is no derivative. Nothing is smoothed: the value is that to one side, of what the
 contact does then:
@@ -288,9 +288,9 @@ contact does then:
 
 A run counts the contacts within a relative 1e-6 of a switch, summed over the steps of each experiment with the values
 that were found: `contacts` of result.json, the report and the terminal say how many of those that push, of which kind,
-and the worst penetration with its contact and time. Closing is measured by how far C comes in the predicted step (and by the
-rounding of positions, which in float32 is more), sticking by mu lambda_n, thresholds by the speed that they are at, and
-simultaneous impacts by the step. `simopt gradcheck` counts the same, and how many contacts do at one end of a
+and the worst penetration with its contact and time. Closing is measured by how far C comes in the predicted step (and
+by the rounding of positions, which in float32 is more), sticking by mu lambda_n, thresholds by the speed that they are
+at, and simultaneous impacts by the step. `simopt gradcheck` counts the same, and how many contacts do at one end of a
 difference what they do not at the other: such a difference straddles a kink, and says less. At a switch it shows the
 differences to both sides, and takes the gradient for right if it is one of them. Where the loss does not depend on a
 friction or restitution at all, the report says why: nothing touches, nothing slips, or nothing hits faster than what
