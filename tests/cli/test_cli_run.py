@@ -13,6 +13,7 @@ from tools.places import ROOT
 from tools.scenes.problems import ROPE, SHEET, write_scene, write_target
 
 from sim.cli import main
+from sim.cli.terminal import watch
 
 FILES = {
     "scene.resolved.yaml",
@@ -87,6 +88,15 @@ def test_run_folder(sheet, tmp_path, capsys):
         assert recorded["one"].shape == (4, 16, 3) and recorded["one_time"].tolist() == [0.05, 0.1, 0.15, 0.2]
     page = (tmp_path / "run" / "report.html").read_text()
     assert "stretch" in page and not re.search(r"(src|href)=.https?:", page)
+
+
+@pytest.mark.parametrize(("slow", "told"), [(0.0, True), (1e9, False)])
+def test_a_slow_run_says_what_it_does_after_its_search(sheet, tmp_path, capsys, monkeypatch, slow, told):
+    """The errors of a cloth took twice as long as its search, without a word."""
+    monkeypatch.setattr(watch, "SLOW", slow)
+    main(["run", str(sheet), "--out", str(tmp_path / "run"), "--iterations", "1"])
+    shown = capsys.readouterr().out
+    assert ("now: standard errors\n" in shown) == ("now: numerical error by step, iterations, mesh\n" in shown) == told
 
 
 def test_resolved_scene_gives_the_same_run(sheet, tmp_path, capsys):
