@@ -75,6 +75,8 @@ def _show_numerics(result: Mapping[str, Any]) -> None:
         with np.errstate(divide="ignore", invalid="ignore"):
             share = 100 * np.nanmax(np.abs(errors / values)) if np.isfinite(errors).any() else np.nan
         noise = f" +- {share:.2g} % (noise)" if np.isfinite(share) else ""
+        if values.size > 1 and noise:  # one of them may be zero
+            noise = f" +- up to {np.nanmax(errors):.2g} {p['unit']}".rstrip() + " (noise)"
         print(f"{name} {value}{noise}, numerics: {p['numerics']}")
     for cause, why in ((result.get("numerics") or {}).get("missing") or {}).items():
         print(f"{cause} not estimated: {why}")
