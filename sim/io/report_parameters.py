@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from html import escape
 
 import numpy as np
@@ -35,6 +35,7 @@ class ParameterRow:
         note: one remark, such as "the loss does not depend on it".
         labels: a name for each number, where there are several.
         numerics: its numerical error by cause, in words.
+        by_cause: the same as numbers: cause -> in the parameter's shape.
     """
 
     name: str
@@ -49,6 +50,7 @@ class ParameterRow:
     note: str = ""
     labels: Sequence[str] = ()
     numerics: str = ""
+    by_cause: Mapping[str, Value] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -59,6 +61,7 @@ class ParameterRow:
         """A row for each of its numbers, in the order of the labels."""
         names = self.labels or [f"{self.name}[{i}]" for i in range(self.size)]
         told = [i for i, name in enumerate(names) if f"`{name}`" in self.note]
+        others = self.numerics.partition("; ")[2]
         for i, name in enumerate(names):
             note = self.note if i in (told or [0]) else ""
             yield replace(
@@ -71,7 +74,13 @@ class ParameterRow:
                 error=_of(self.error, i),
                 note=note,
                 labels=(),
+                numerics="; ".join(filter(None, (self._moved(i), others))) if self.by_cause else self.numerics,
+                by_cause={},
             )
+
+    def _moved(self, i: int) -> str:
+        """How far number i would move by each cause, with its unit: a share says nothing of one that may be zero."""
+        return ", ".join(f"{cause} {_of(v, i):+.2g} {self.unit}".rstrip() for cause, v in self.by_cause.items())
 
 
 def _of(value: Value, i: int) -> Value:
@@ -82,16 +91,20 @@ def _of(value: Value, i: int) -> Value:
     return float(flat[i] if flat.size > 1 else flat[0])
 
 
+def _known(value: float, error: float) -> str:
+    return f"{with_error(value, error)} (not identifiable)" if math.isinf(error) else with_error(value, error)
+
+
 def found_text(value: Value, error: Value, unit: str) -> str:
     """What was found, in a few words: with its error, all numbers of a vector, the range of many."""
     numbers, errors = _flat(value), _flat(error)
     if not numbers.size:
         return "–"
     if numbers.size == 1:
-        text = with_error(float(numbers[0]), float(errors[0])) if errors.size else format_number(numbers[0], 5)
+        text = _known(float(numbers[0]), float(errors[0])) if errors.size else format_number(numbers[0], 5)
     elif numbers.size <= 4:
         text = ", ".join(
-            with_error(float(n), float(e))
+            _known(float(n), float(e))
             for n, e in zip(numbers, errors if errors.size else [math.nan] * numbers.size, strict=True)
         )
         text = f"({text})"

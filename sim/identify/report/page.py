@@ -167,7 +167,7 @@ def _parameters(problem: Problem, result: Mapping[str, Any]) -> list[ParameterRo
         rows.append(ParameterRow(
             p.name, found["start"], found["final"], p.unit, found["gradient"], p.bounds, true=_true(problem, p.name),
             log=p.transform.name == "log", note=_remark(found.get("note", "")), error=found.get("standard_error"),
-            labels=p.labels, numerics=_numerics(p.name, result),
+            labels=p.labels, numerics=_numerics(p.name, result), by_cause=found.get("numerical_error") or {},
         ))  # fmt: skip
     return rows
 
