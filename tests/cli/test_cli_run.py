@@ -175,15 +175,25 @@ def test_breakdown_is_status_1_and_says_where(sheet, tmp_path, capsys):
     (["gradcheck", "rope.yaml"], "no `parameters`"),
     (["show-ir", "kernels.py:nothing"], "no file kernels.py"),
     (["show-ir", "kernel"], "FILE:KERNEL"),
+    (["compare", "runs/a"], "two runs or more"),
+    (["check", "take.csv"], "simopt new KIND --from take.csv"),
 ])  # fmt: skip
 def test_bad_input_is_status_2_and_writes_nothing(sheet, tmp_path, capsys, monkeypatch, arguments, said):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rope.yaml").write_text(ROPE)
+    (tmp_path / "take.csv").write_text("time,a.x,a.y,a.z\n0,0,0,0\n")
     before = files(tmp_path)
     assert main(arguments) == 2
     output = capsys.readouterr()
     assert re.search(said, output.err) and output.out == ""
     assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int32", "double precision"])
+def test_a_precision_that_no_solver_has(sheet, capsys, dtype):
+    with pytest.raises(SystemExit, match="2"):
+        main(["run", str(sheet), "--dtype", dtype])
+    assert "choose float32 or float64" in capsys.readouterr().err
 
 
 def test_problems_as_json(sheet, tmp_path, capsys):
