@@ -10,6 +10,7 @@ import numpy as np
 
 from sim.identify.assess.misfit import Misfit
 from sim.identify.evaluate.evaluator import ContactLook
+from sim.identify.numerics.numerical_error import share_text
 from sim.identify.problem import Problem
 from sim.identify.report.found import command_line, found_arrays, fragment, set_options
 from sim.identify.report.reference import reference_text
@@ -77,7 +78,20 @@ def report_data(
 
 def _highlights(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     found = [(name, p) for name, p in result["parameters"].items() if p["final"] is not None]
-    return [(name, found_text(p["final"], p.get("standard_error"), p["unit"])) for name, p in found[:MOST_SHOWN]]
+    return [
+        (name, found_text(p["final"], p.get("standard_error"), p["unit"]) + _moved(p)) for name, p in found[:MOST_SHOWN]
+    ]
+
+
+def _moved(p: Mapping[str, Any]) -> str:
+    """Of one number, the largest numerical error, where it is larger than the standard error that stands before it."""
+    error, by_cause = p.get("standard_error"), p.get("numerical_error") or {}
+    if error is None or not by_cause or np.size(p["final"]) != 1 or not np.ravel(p["final"])[0]:
+        return ""
+    moved = max((float(np.ravel(v)[0]) for v in by_cause.values()), key=abs)
+    if not abs(moved) > float(np.ravel(error)[0]):
+        return ""
+    return f", numerics {share_text(moved / abs(float(np.ravel(p['final'])[0])))}"
 
 
 def _summary(result: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import warnings
 
 import numpy as np
@@ -167,7 +168,8 @@ def test_a_run_tells_it_and_may_leave_it(tmp_path, capsys):
     result = json.loads((tmp_path / "told" / "result.json").read_text())
     assert set(result["parameters"]["bend"]["numerical_error"]) == {"step", "iterations", "mesh"}
     assert result["numerics"]["step"]["whole"] == 2
-    assert "Numerical error" in (tmp_path / "told" / "report.html").read_text()
+    page = (tmp_path / "told" / "report.html").read_text()
+    assert "Numerical error" in page and re.search(r"1/\(N m\), numerics [-+][\d.]+ %", page)  # in the head, too
     assert main(["run", str(path), "--out", str(tmp_path / "left"), "--no-numerics", "--quiet"]) == 0
     assert "numerics:" not in capsys.readouterr().out
     assert json.loads((tmp_path / "left" / "result.json").read_text())["numerics"] is None
