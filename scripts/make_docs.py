@@ -150,6 +150,8 @@ Velocities are (x - x_before) / dt.
 the step, as far as they are stable: what is at rest then stays at rest exactly, and the statics of solids do not depend
 on the step.
 
+### Several constraints at once: `direct`
+
 `direct=["rope", "wire"]` names chains and trees (objects, joints, rods, by their labels) whose constraints are solved
 together instead of one by one, after the others: one Newton step for all of their rows, by an LU factorisation of the
 blocks of J W D^T + alpha / dt^2 in an order without fill, at a cost linear in their number. A cantilever of 20 segments
@@ -159,6 +161,8 @@ Loops are solved too, at the cost of some fill; nets are refused. Contacts, limi
 with the others. What a direct solve does not cure is a taut chain of light links: its links swing across at
 omega = (12 T / (m l))^(1/2), for a tension T and links of mass m and length l, and steps have to be clearly shorter
 than 2 / omega.
+
+### The step itself damps
 
 The step itself damps: XPBD is implicit Euler, and a mode of angular frequency omega loses the factor (1 + (omega
 dt)^2)^(-1/2) in every step, an amplitude exp(-t ln(1 + (omega dt)^2) / (2 dt)), and swings at arctan(omega dt) / dt.
@@ -182,11 +186,15 @@ the frequency of the motion, where the spectrum of the kinetic energy has its pe
 result.json; `sim.identify.numerics.own_damping`). A mass on a spring of 8 Hz and 4.03 ms, identified with steps of 1
 ms, is found with 3.04 ms, and 0.999 ms (33 %), ratio 0.025 beside it; with BDF2 it is found within 1 %.
 
+### Precision
+
 Steps add up displacements (docs/decisions/18-displacements.md), so that float32 gives what float64 gives, down to steps
 that a warning names (`sim.solvers.resolved_step`). By how much it is off, over the size of a quantity, the worst of
 each case (`python benchmarks/precision.py`; `SolverNewton` works in float64 alone):
 
 {precision}
+
+### What a step leaves undone
 
 What a step leaves undone shows in r = C + alpha lambda / dt^2 + gamma J (x - x_before), which is 0 after enough
 iterations. `sim.step_residuals(solver, state, dt)` gives it after a step, by kind of constraint: *force*, sqrt(sum
@@ -196,6 +204,8 @@ is above 10 % and the strain above 0.2 %. A hanging sheet of springs (10 x 10 ce
 force 0.0018, 0.018, 0.18, 1.8 and 18 at compliances of 1, 0.1, 0.01, 0.001 and 0.0001 m/N: it is proportional to dt^2
 / alpha.
 
+### The numerical error of a value
+
 What that means for an identified value is told by a run: the residuals of the loss are evaluated once more with half
 the step, twice the iterations and half the edge length, and moved back to their optimum by the Jacobian of the
 standard errors (Gauss-Newton; `sim.numerical_error`). The change is extrapolated by the order of the cause
@@ -203,6 +213,8 @@ standard errors (Gauss-Newton; `sim.numerical_error`). The change is extrapolate
 sheet identified from a twin with steps of a quarter, with eight iterations, or with a mesh twice as fine is off by
 what is told within a factor of two. `simopt check --converge` makes the table, `optimize.numerics: []` or `simopt run
 --no-numerics` leaves it out.
+
+### Other solvers
 
 `SolverSemiImplicit` takes the same constraints as forces -J^T (C + damping dC/dt) / alpha, explicitly: the cross-check.
 
@@ -240,24 +252,32 @@ reaches the goal. What follows from it: `docs/decisions/19-defaults.md`.
 
 ## What is promised of contacts
 
-A gradient through contacts is the derivative of the simulated steps, exact almost everywhere: all geometry, the time of
-an impact within its step, the cone of friction and the masses are differentiated, and lists of pairs are complete, so
-that nothing that could push is left out of it. And it converges to the derivative of the motion, with the first power
-of the step, where impacts are transversal, not grazing. Impacts that follow each other within a step keep their own
-times (where they may rebound), and joints answer an impact within it. That is so for what turns too, and for surfaces
-that are curved: an impact acts along its direction and at its arms as it happens, not as the step ends. Rows C1 to C9
-below show both, and tests of balls that hit off their centres, smooth or rough and spinning, of falling rods, hinged
-rods, pendulums that meet a wall aslant, and Newton's cradle. What rests, slides or rolls on other contacts is pressed
-and rubbed by them as before the impact until that, and as after it from there on: particles, welded bodies and balls
-that come to a wall, a box that slides into something, and a block that rocks from edge to edge, have the derivatives
-of the motion too, in most phases of the step; [what is off, and by how much](limits.md#impacts). Friction turns round
-within the step in which what slides comes to a stop and goes back, as on a slope or a spring, also that of joints; and
-particles and balls that leave a face over an edge are held up until they do.
+**Exact for the steps.** A gradient through contacts is the derivative of the simulated steps, exact almost everywhere:
+all geometry, the time of an impact within its step, the cone of friction and the masses are differentiated, and lists
+of pairs are complete, so that nothing that could push is left out of it.
 
-Not promised: that a gradient over many chaotic impacts is of use. It is right to the last digit, and foretells the loss
-for changes that no optimiser takes: the report says how much it grew, and up to which time it is of use; `simopt
-gradcheck` takes it again at neighbouring points, and says how it scatters. Nor is there a derivative at a switch of
-contacts. There the value is that to one side, of what the contact does then:
+**Convergent to the motion.** It converges to the derivative of the motion, with the first power of the step, where
+impacts are transversal, not grazing. For that
+
+* impacts that follow each other within a step keep their own times (where they may rebound), and joints answer an
+  impact within it;
+* an impact acts along its direction and at its arms as it happens, not as the step ends, for what turns and for curved
+  surfaces too;
+* what rests, slides or rolls on other contacts is pressed and rubbed by them as before an impact until that, and as
+  after it from there on;
+* friction turns round within the step in which what slides comes to a stop and goes back, also that of joints;
+* particles and balls that leave a face over an edge are held up until they do.
+
+Rows C1 to C9 below show both, and tests of balls that hit off their centres, smooth or rough and spinning, of falling
+and hinged rods, pendulums that meet a wall aslant, and Newton's cradle. [What is off, and by how
+much](limits.md#impacts), is a list of its own.
+
+**Not promised** is that a gradient over many chaotic impacts is of use. It is right to the last digit, and foretells
+the loss for changes that no optimiser takes: the report says how much it grew, and up to which time it is of use;
+`simopt gradcheck` takes it again at neighbouring points, and says how it scatters.
+
+**At a switch** of contacts there is no derivative. Nothing is smoothed: the value is that to one side, of what the
+contact does then:
 
 | switch | where | the gradient is that of |
 |---|---|---|
@@ -266,17 +286,17 @@ contacts. There the value is that to one side, of what the contact does then:
 | rests or rebounds | the approach is 2 g h, where a rebound begins, or twice that, where it is in full | the slower |
 | hits with others | two impacts of one mover at the same time | the order of the sweeps |
 
-Contacts within a relative 1e-6 of one are counted, summed over the steps of each experiment with the values that were
-found: `contacts` of result.json, the report and the terminal say how many of those that push, of which kind, and the
-worst penetration with its contact and time. Closing is measured by how far C comes in the predicted step (and by the
-rounding of positions, which in float32 is more), sticking by mu lambda_n, thresholds by the speed that they are at, and
-simultaneous impacts by the step. `simopt gradcheck` counts the same, and how many contacts do at one end of a
+A run counts the contacts within a relative 1e-6 of a switch, summed over the steps of each experiment with the values
+that were found: `contacts` of result.json, the report and the terminal say how many of those that push, of which kind,
+and the worst penetration with its contact and time. Closing is measured by how far C comes in the predicted step (and
+by the rounding of positions, which in float32 is more), sticking by mu lambda_n, thresholds by the speed that they are
+at, and simultaneous impacts by the step. `simopt gradcheck` counts the same, and how many contacts do at one end of a
 difference what they do not at the other: such a difference straddles a kink, and says less. At a switch it shows the
 differences to both sides, and takes the gradient for right if it is one of them. Where the loss does not depend on a
 friction or restitution at all, the report says why: nothing touches, nothing slips, or nothing hits faster than what
 rests. Without gravity a tenth of how the last step changed the velocity of one of both takes the place of 2 g h.
 
-Pairs of surfaces that collide with themselves are counted like that, too. Nothing is smoothed. In the player the
+Pairs of surfaces that collide with themselves are counted like that, too. In the player the
 contacts of what was found can be switched on: their places, redder the deeper they are, and normal and friction forces.
 
 Every second toss of a real cube (ContactNets, 214 of them; `python benchmarks/contactnets.py`): the median, over the

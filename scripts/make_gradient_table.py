@@ -34,7 +34,11 @@ TARGET = ROOT / "docs/gradients.md"
 HEAD = """<!-- written by scripts/make_gradient_table.py -->
 # Gradients: what is differentiable
 
-Every operation, library function, constraint and solver, with its derivative measured against differences.
+All of the kernel language, every constraint and every solver is differentiable in reverse mode; what has no derivative
+is an error that names the place, or has a derivative of zero. Look here for three things: [what memory may
+do](#memory), what is *zero* or *refused*, and the remarks at special points, such as `length` at zero. Second
+derivatives come from forward over reverse mode (`sim.autograd.hvp`). Whether the gradient of a *motion* is of use is
+another question ([limits](limits.md)).
 
 *yes*: reverse mode is right; *zero*: the derivative is zero (almost) everywhere, and that is what you get; *refused*:
 an error that names the place.  The error is that of a derivative along a random direction against differences of fourth
@@ -183,7 +187,9 @@ def line(row: Row, error: str) -> str:
 
 def text() -> str:
     out = [HEAD]
-    for title, content in tables().items():
+    found = tables()
+    for title in (*list(found)[2:], *list(found)[:2]):  # what is asked for first stands first: primitives last
+        content = found[title]
         out += [f"\n## {title}\n", "| name | derivative | error below | |", "|---|---|---|---|"]
         for row in content:
             out.append(line(row, "" if row.measure is None else bound(row.measure())))

@@ -79,6 +79,9 @@ class Watcher:
     def note(self, text: str) -> None:
         """Something to know."""
 
+    def stage(self, what: str) -> None:
+        """After the search: what is worked out next."""
+
     def interrupted(self) -> None:
         """Ctrl-C was pressed; the run stops before its next evaluation.  Called within a signal handler."""
 
@@ -210,7 +213,8 @@ class _RunInProgress:
             self.note(note)
         contacts = self.contacts(x)
         if found is not None and after is not None:
-            for note in notes_on(problem, found, uncertainty, misfit, self.limit, str(self.folder.path)):
+            folder = str(self.folder.path)
+            for note in notes_on(problem, found, uncertainty, misfit, self.limit, folder, numerics):
                 self.note(note)
             for note in inside_notes(problem, found.search.x):
                 self.note(note)
@@ -252,6 +256,7 @@ class _RunInProgress:
         if found is None or found.search.stopped_because == "interrupted":
             return None
         aligned = any(e.registration for e in self.problem.experiments)
+        self.watcher.stage("standard errors")
         numbers = self.problem.measured if self.problem.measures or aligned else None
         known = estimate(self.problem, found.search.x, best, numbers)
         if isinstance(known, str):
@@ -279,6 +284,7 @@ class _RunInProgress:
         self, found: Result | None, best: Mapping[str, Simulation], there: Linearised | None
     ) -> dict[str, Any] | None:
         """What the problem's reference solver makes of the result; None, and a note, where it breaks down."""
+        self.watcher.stage("the reference solver")
         try:
             row = reference_row(self.problem, self.problem.start if found is None else found.search.x, best, there)
         except FloatingPointError as error:
@@ -294,6 +300,7 @@ class _RunInProgress:
         problem = self.problem
         if not problem.description.causes:
             return None
+        self.watcher.stage(f"numerical error by {', '.join(problem.description.causes)}")
         error = estimate_shifts(problem, there, best, problem.description.causes)
         for note in error.notes(problem, None if known is None else known.errors):
             self.note(note)

@@ -12,6 +12,8 @@ import numpy as np
 
 from sim.files import quoted
 
+ROUNDED = 0.1
+"""Intervals that differ by less than this part are those of a steady camera, with rounded times."""
 SAME_TIME = 1e-6
 """Two times closer than this part of a frame interval are the same: 1/60 + 1/60 + ... and k/60 differ by rounding."""
 EVEN = 2.0
@@ -124,6 +126,16 @@ class Recording:
     def interval(self) -> float:
         """Typical time between two frames [s]: their median; 0 for a single frame."""
         return float(np.median(np.diff(self.time))) if self.frame_count > 1 else 0.0
+
+    @property
+    def rate(self) -> float:
+        """Frames per second [Hz]; 0 for a single frame.  Where frames are even but for the rounding of their times,
+        `0.0083, 0.0167, 0.0250`, that of all of them; else by the typical interval."""
+        if self.frame_count < 2:
+            return 0.0
+        steps = np.diff(self.time)
+        even = np.ptp(steps) < ROUNDED * self.interval
+        return float((self.frame_count - 1) / (self.time[-1] - self.time[0])) if even else 1.0 / self.interval
 
     def sample(self, times: Any) -> np.ndarray:
         """Positions (len(times), markers, 3) [m] at `times` [s], between frames by the cubic through four of them.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from html import escape
 
 import numpy as np
@@ -35,6 +35,7 @@ class ParameterRow:
         note: one remark, such as "the loss does not depend on it".
         labels: a name for each number, where there are several.
         numerics: its numerical error by cause, in words.
+        by_cause: the same as numbers: cause -> in the parameter's shape.
     """
 
     name: str
@@ -49,6 +50,7 @@ class ParameterRow:
     note: str = ""
     labels: Sequence[str] = ()
     numerics: str = ""
+    by_cause: Mapping[str, Value] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -59,6 +61,7 @@ class ParameterRow:
         """A row for each of its numbers, in the order of the labels."""
         names = self.labels or [f"{self.name}[{i}]" for i in range(self.size)]
         told = [i for i, name in enumerate(names) if f"`{name}`" in self.note]
+        others = self.numerics.partition("; ")[2]
         for i, name in enumerate(names):
             note = self.note if i in (told or [0]) else ""
             yield replace(
@@ -71,7 +74,13 @@ class ParameterRow:
                 error=_of(self.error, i),
                 note=note,
                 labels=(),
+                numerics="; ".join(filter(None, (self._moved(i), others))) if self.by_cause else self.numerics,
+                by_cause={},
             )
+
+    def _moved(self, i: int) -> str:
+        """How far number i would move by each cause, with its unit: a share says nothing of one that may be zero."""
+        return ", ".join(f"{cause} {_of(v, i):+.2g} {self.unit}".rstrip() for cause, v in self.by_cause.items())
 
 
 def _of(value: Value, i: int) -> Value:
@@ -82,16 +91,20 @@ def _of(value: Value, i: int) -> Value:
     return float(flat[i] if flat.size > 1 else flat[0])
 
 
+def _known(value: float, error: float) -> str:
+    return f"{with_error(value, error)} (not identifiable)" if math.isinf(error) else with_error(value, error)
+
+
 def found_text(value: Value, error: Value, unit: str) -> str:
     """What was found, in a few words: with its error, all numbers of a vector, the range of many."""
     numbers, errors = _flat(value), _flat(error)
     if not numbers.size:
         return "–"
     if numbers.size == 1:
-        text = with_error(float(numbers[0]), float(errors[0])) if errors.size else format_number(numbers[0], 5)
+        text = _known(float(numbers[0]), float(errors[0])) if errors.size else format_number(numbers[0], 5)
     elif numbers.size <= 4:
         text = ", ".join(
-            with_error(float(n), float(e))
+            _known(float(n), float(e))
             for n, e in zip(numbers, errors if errors.size else [math.nan] * numbers.size, strict=True)
         )
         text = f"({text})"
@@ -116,7 +129,7 @@ def parameter_section(rows: Sequence[ParameterRow]) -> str:
         for one in [row] if row.size == 1 or row.size > MOST_ROWS else row.numbers():
             cells = _line(one, has_true, has_error) if one.size == 1 else _summary(one, has_true, has_error)
             if has_numerics:
-                cells.insert(5 if has_error else 4, escape(one.numerics))
+                cells.insert(5 if has_error else 4, _by_cause(one.numerics))
             lines.append(cells)
     many = [row for row in rows if row.size > MOST_ROWS]
     note = "".join(
@@ -124,7 +137,19 @@ def parameter_section(rows: Sequence[ParameterRow]) -> str:
         f"<code>parameters.{escape(row.name)}.final</code>.</p>"
         for row in many
     )
+    if has_numerics:
+        note += (
+            '<p class="remark">Numerical error: how far the value would move with steps, iterations and a mesh'
+            " without error.  The standard error does not contain it.</p>"
+        )
     return section("Parameters", table(head, lines) + note)
+
+
+def _by_cause(numerics: str) -> str:
+    """Numerical errors, `step -1 %, mesh not estimated; ...`, with a line for each cause."""
+    causes, *others = numerics.split("; ")
+    lines = [f'<span class="unbroken">{escape(cause)}</span>' for cause in causes.split(", ")]
+    return "<br>".join([*lines, *map(escape, others)])
 
 
 def number_cells(row: ParameterRow) -> tuple[str, str]:
@@ -146,7 +171,7 @@ def _line(row: ParameterRow, has_true: bool, has_error: bool) -> list[str]:
         f"<strong>{value}</strong>",
         *([error] if has_error else []),
     ]
-    cells.append(escape(row.unit))
+    cells.append(f'<span class="unbroken">{escape(row.unit)}</span>')
     if has_true:
         cells += [format_number(row.true), _deviation(row)]
     return [*cells, format_number(row.gradient, 3), _range(row)]
@@ -169,7 +194,7 @@ def _summary(row: ParameterRow, has_true: bool, has_error: bool) -> list[str]:
             if np.isinf(errors).any()
             else "–"
         )
-    cells.append(escape(row.unit))
+    cells.append(f'<span class="unbroken">{escape(row.unit)}</span>')
     cells += ["–", "–"] if has_true else []
     return [*cells, _spread(row.gradient, 3), _histogram(row)]
 

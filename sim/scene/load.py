@@ -115,7 +115,9 @@ def _merged_file(
         root = YamlNode({}, Mark(source, 1, 1))
     if not isinstance(root.value, dict):
         what = "a scene is a mapping of keys and values"
-        raise SceneError([*reading.problems, Diagnostic(root.mark, "", what, "begin with `format: 2`")])
+        recorded = path.suffix.lower() in (".csv", ".trc")
+        hint = f"`simopt new KIND --from {path.name}` writes one around a recording" if recorded else ""
+        raise SceneError([*reading.problems, Diagnostic(root.mark, "", what, hint or "begin with `format: 2`")])
     here = path.resolve()
     if here in above:
         chain = " -> ".join(file.name for file in (*above, here))

@@ -182,6 +182,7 @@ class Table(Kind):
     title: str = ""
     short: str = ""
     only_if: str = ""  # a key without which it is another table
+    unknown: str = ""  # what to do about a key that is like none of these
 
     def words(self) -> str:
         if self.title:
@@ -279,6 +280,8 @@ class Table(Kind):
                 reading.marks[place] = child.mark
                 reading.key_marks[place] = child.key_mark or child.mark
                 hint = self._inside_of(key) or word_hint(key, known)
+                if self.unknown and not hint.startswith("did you mean"):
+                    hint = "; ".join(filter(None, (hint, self.unknown)))
                 misspelt.update(name for name in known if hint == f"did you mean `{name}`?" and name not in given)
                 reading.problem(place, f"unknown {self.noun} `{key}`", hint, key=True)
                 reading.broken.add(place)

@@ -93,10 +93,22 @@ class SceneError(Exception):
         return "\n".join(str(problem) for problem in self.problems)
 
 
+OTHER_WORDS = {
+    "ball": "sphere", "cuboid": "box", "cube": "box", "mu": "friction", "e": "restitution", "bounce": "restitution",
+    "E": "young", "modulus": "young", "youngs_modulus": "young", "nu": "poisson", "poissons_ratio": "poisson",
+    "frame_rate": "fps", "rate": "fps", "steps": "substeps", "omega": "spin", "angular_velocity": "spin",
+    "orientation": "rotation", "quaternion": "rotation", "forces": "loads", "pins": "attachments",
+    "recordings": "experiments", "takes": "experiments", "optimise": "optimize", "initial": "start", "guess": "start",
+}  # fmt: skip
+"""What others call it -> what it is called here."""
+
+
 def word_hint(word: str, known: Iterable[str], list_up_to: int = 12) -> str:
     """A hint for a word that is not known: the closest known one, or all of them when there are few."""
     names = sorted(set(known))
     close = difflib.get_close_matches(word, names, 1, cutoff=0.7)
+    if OTHER_WORDS.get(word) in names:
+        close = [OTHER_WORDS[word]]
     if close:
         return f"did you mean `{close[0]}`?"
     if names and len(names) <= list_up_to:

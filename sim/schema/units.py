@@ -113,7 +113,10 @@ def _product(tokens: list[str], text: str) -> tuple[Fraction, Dimension, list[st
         elif token in _UNITS:
             f, d = _UNITS[token]
         else:
-            raise UnitError(f"unknown unit `{token}`", word_hint(token, _UNITS, list_up_to=0))
+            known = ", ".join(name for name in _UNITS if name.isascii())
+            raise UnitError(
+                f"unknown unit `{token}`", word_hint(token, _UNITS, list_up_to=0) or f"these are known: {known}"
+            )
         power = 1
         if tokens and tokens[0].startswith("^"):
             power, tokens = int(tokens[0][1:]), tokens[1:]

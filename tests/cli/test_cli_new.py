@@ -1,6 +1,7 @@
 """`simopt new`: scenes to begin with, alone and around the markers of a recording."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -33,7 +34,9 @@ def test_a_new_scene_is_sound(kind, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["warnings"] == []
 
 
-@pytest.mark.parametrize("kind", ["cloth", "rope", *(pytest.param(kind, marks=SLOW) for kind in ("beam", "solid"))])
+@pytest.mark.parametrize(
+    "kind", ["cloth", "rope", "body", *(pytest.param(kind, marks=SLOW) for kind in ("beam", "solid"))]
+)
 def test_a_new_scene_runs(kind, tmp_path):
     scene = tmp_path / f"{kind}.yaml"
     assert main(["new", kind, "-o", str(scene)]) == 0
@@ -122,6 +125,27 @@ def test_the_end_that_moves_less_is_held():
     assert beam.held == 0 and beam.values["where"].startswith("{x: [0.2") and beam.values["where"].endswith("null]}")
     slanted = lay_beam(Marks.still([[0, 0, 0], [0.1, 0.1, 0], [0.2, 0.2, 0]]))
     assert slanted.values["where"].count("[") == 10
+
+
+def test_a_ball_is_identified_from_a_take_of_rounded_times(tmp_path, capsys):
+    """One marker of a ball that bounces, e = .8, at 120 Hz with times of 0.1 ms: .0083, .0167, .0250, ..."""
+    t = np.arange(120) / 120
+    first = np.sqrt(2 * 0.4 / 9.81)
+    since, speed = t - first, 0.8 * 9.81 * first
+    y = np.where(since < 0, 0.4 - 0.5 * 9.81 * t**2, np.abs(speed * since - 0.5 * 9.81 * since**2))
+    seen = t < first + 2 * speed / 9.81 - 0.02  # until it comes back
+    x = np.stack([0 * y, y + 0.03, 0 * y], axis=1)[seen] + 5e-4 * np.random.default_rng(0).normal(size=(seen.sum(), 3))
+    rows = [f"{round(s, 4)},{a:.5f},{b:.5f},{c:.5f}" for s, (a, b, c) in zip(t[seen], x, strict=True)]
+    (tmp_path / "ball.csv").write_text("\n".join(["time,ball.x,ball.y,ball.z", *rows]))
+    assert main(["new", "body", "--from", str(tmp_path / "ball.csv"), "-o", str(tmp_path / "ball.yaml")]) == 0
+    text = (tmp_path / "ball.yaml").read_text()
+    assert "fps: 120," in text and "sphere: {radius: 0.03}" in text and "align" not in text
+    run = ["run", str(tmp_path / "ball.yaml"), "--out", str(tmp_path / "run")]
+    floor = ["--set", "shapes.floor.plane.point.1=0"]
+    assert main([*run, *floor]) == 0
+    found = json.loads((tmp_path / "run" / "result.json").read_text())["parameters"]["restitution"]
+    assert abs(found["final"] - 0.8) < 3 * found["standard_error"] < 0.03
+    assert re.search(r"speed 3 numbers \+- up to 0\.\d+ m/s \(noise\)", capsys.readouterr().out)
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from tools.places import ROOT
 from tools.scenes.problems import ROPE, SHEET, write_scene, write_target
 
 from sim.cli import main
+from sim.cli.terminal import watch
 
 FILES = {
     "scene.resolved.yaml",
@@ -87,6 +88,15 @@ def test_run_folder(sheet, tmp_path, capsys):
         assert recorded["one"].shape == (4, 16, 3) and recorded["one_time"].tolist() == [0.05, 0.1, 0.15, 0.2]
     page = (tmp_path / "run" / "report.html").read_text()
     assert "stretch" in page and not re.search(r"(src|href)=.https?:", page)
+
+
+@pytest.mark.parametrize(("slow", "told"), [(0.0, True), (1e9, False)])
+def test_a_slow_run_says_what_it_does_after_its_search(sheet, tmp_path, capsys, monkeypatch, slow, told):
+    """The errors of a cloth took twice as long as its search, without a word."""
+    monkeypatch.setattr(watch, "SLOW", slow)
+    main(["run", str(sheet), "--out", str(tmp_path / "run"), "--iterations", "1"])
+    shown = capsys.readouterr().out
+    assert ("now: standard errors\n" in shown) == ("now: numerical error by step, iterations, mesh\n" in shown) == told
 
 
 def test_resolved_scene_gives_the_same_run(sheet, tmp_path, capsys):
@@ -165,15 +175,25 @@ def test_breakdown_is_status_1_and_says_where(sheet, tmp_path, capsys):
     (["gradcheck", "rope.yaml"], "no `parameters`"),
     (["show-ir", "kernels.py:nothing"], "no file kernels.py"),
     (["show-ir", "kernel"], "FILE:KERNEL"),
+    (["compare", "runs/a"], "two runs or more"),
+    (["check", "take.csv"], "simopt new KIND --from take.csv"),
 ])  # fmt: skip
 def test_bad_input_is_status_2_and_writes_nothing(sheet, tmp_path, capsys, monkeypatch, arguments, said):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rope.yaml").write_text(ROPE)
+    (tmp_path / "take.csv").write_text("time,a.x,a.y,a.z\n0,0,0,0\n")
     before = files(tmp_path)
     assert main(arguments) == 2
     output = capsys.readouterr()
     assert re.search(said, output.err) and output.out == ""
     assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int32", "double precision"])
+def test_a_precision_that_no_solver_has(sheet, capsys, dtype):
+    with pytest.raises(SystemExit, match="2"):
+        main(["run", str(sheet), "--dtype", dtype])
+    assert "choose float32 or float64" in capsys.readouterr().err
 
 
 def test_problems_as_json(sheet, tmp_path, capsys):

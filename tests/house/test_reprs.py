@@ -18,6 +18,14 @@ def test_solvers_and_models(problem):
     assert repr(sim.SolverSemiImplicit(problem.model)) == f"SolverSemiImplicit({problem.model!r})"
 
 
+def test_builders():
+    builder = sim.ModelBuilder()
+    assert repr(builder) == "ModelBuilder(0 particles; nothing added)"
+    builder.add_chain((0, 0, 0), (1, 0, 0), 3, 0.1, label="rope")
+    builder.add_body(mass=1.0, inertia=(1, 1, 1), label="weight")
+    assert repr(builder) == "ModelBuilder(3 particles, 1 bodies; rope, weight)"
+
+
 def test_runs_of_a_solver(problem):
     with sim.Tape() as tape:
         found = sim.rollout(problem.solver, problem.model.state(), 6, 0.01, frame_every=2)

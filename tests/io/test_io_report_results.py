@@ -17,7 +17,7 @@ from sim.identify.parameters.parameters import Parameter
 from sim.identify.parameters.transforms import make_transform
 from sim.identify.report.found import found_values, fragment, set_options
 from sim.identify.run import run_problem
-from sim.io.report_parameters import ParameterRow, parameter_section
+from sim.io.report_parameters import ParameterRow, found_text, parameter_section
 
 STRETCH = "  stretch: {of: objects.sheet.cloth.material.distance.compliance, transform: log, bounds: [1e-4, 10]}"
 DISTANCE = "objects.sheet.cloth.material.distance.compliance"
@@ -134,11 +134,15 @@ def test_numbers_of_a_vector_have_their_own_errors_and_notes():
         error=[0.012, float("inf"), float("nan")],
         labels=["v.x", "v.y", "v.z"],
         note="`v.y` is not identifiable",
+        numerics="step up to +1 %, mesh not estimated; reference: as found",
+        by_cause={"step": [0.01, 0.0, -0.003]},
     )
     x, y, z = parameter_section([row]).split("<tbody>")[1].split("</tr>")[:3]
     assert "1.235" in x and "0.012 (0.97 %)" in x and "+23.46 %" in x and "remark" not in x
     assert "not identifiable</div>" in y and y.count("not identifiable") == 2 and "0 %" in y
     assert "not identifiable" not in z and "−25.00 %" in z
+    assert ">step +0.01 m/s<" in x and ">step -0.003 m/s<" in z and "reference: as found" in z  # each its own
+    assert found_text(row.final, row.error, "m/s") == "(1.235 ± 0.012, 2 (not identifiable), 3) m/s"
 
 
 def test_many_numbers_are_summed_up(capsys, tmp_path):

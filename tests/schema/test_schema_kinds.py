@@ -79,4 +79,6 @@ def test_cells_of_the_reference_page():
 
 def test_hints_for_words():
     assert word_hint("densty", ["density", "mass"]) == "did you mean `density`?"
+    assert word_hint("ball", ["box", "sphere"]) == "did you mean `sphere`?"  # what others call it
+    assert word_hint("ball", ["box"]) == "known here: `box`"
     assert word_hint("x", ["b", "a"]) == "known here: `a`, `b`" and word_hint("x", ["b", "a"], list_up_to=1) == ""

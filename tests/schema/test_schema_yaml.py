@@ -85,6 +85,7 @@ def test_quantities(text, unit, value):
 @pytest.mark.parametrize(("text", "unit", "what", "hint"), [
     ("5 mm", "kg", "is a length, expected a mass [kg]", "write it in kg, g"), ("5 %", "m", "is a plain number", "m, "),
     ("5 deg", "", "is an angle, expected a number", ""), ("5 mmm", "m", "unknown unit `mmm`", "did you mean `mm`?"),
+    ("5 furlong", "m", "unknown unit `furlong`", "these are known: m, km, dm, cm, mm, um, in, kg,"),
     ("1 1/N m", "m/N", "two ways", "1/(N m)"), ("5 kg/", "kg", "nothing follows", ""), ("5 (kg", "kg", "is open", ""),
     ("5 kg)", "kg", "unexpected `)`", "kg/m^3"), ("oops", "m", "is not a length [m]", "a number and a unit"),
     ("1.2.3", "m", "is not a unit", ""), ("1e999 m", "m", "too large", ""),

@@ -13,6 +13,7 @@ import numpy as np
 from sim.cli.assess.finished import read_result
 from sim.cli.terminal.tables import number_text, print_table
 from sim.cli.verbs.base import Verb
+from sim.cli.verbs.modules import UsageError
 from sim.identify.assess.criteria import Fit, criteria, fit_of
 from sim.identify.run import OK
 from sim.io import to_json
@@ -23,6 +24,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    if len(options.folders) < 2:
+        raise UsageError("compare takes two runs or more\n  simopt compare runs/a runs/b")
     runs = [read_result(path) for path in options.folders]
     results = [result for _, result in runs]
     names = _names(runs)

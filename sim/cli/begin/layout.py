@@ -12,6 +12,8 @@ from sim.cli.verbs.modules import UsageError
 UP = np.array([0.0, 1.0, 0.0])
 MARGIN = 0.05
 """An object reaches this part of its size further than its outer marks."""
+BALL = 0.03
+"""Radius [m] of a body that has a single mark."""
 UPRIGHT = 0.8
 """A sheet whose normal has no larger vertical component hangs."""
 SNAPPED = np.cos(np.radians(20.0))
@@ -154,7 +156,7 @@ def lay_beam(marks: Marks) -> Layout:
 def lay_solid(marks: Marks) -> Layout:
     """A block around the marks that lies or falls on a floor as high as the lowest that any mark was seen."""
     if len(marks.at) < 3:
-        raise UsageError("a solid takes three markers at least")
+        raise UsageError("a solid takes three markers at least\n  a rigid body takes one: `simopt new body`")
     low, high = _widened(marks.at)
     least = (high - low).max() / 4
     thin = high - low < least
@@ -167,8 +169,21 @@ def lay_solid(marks: Marks) -> Layout:
     return Layout(values, marks.at, 0.0, None)
 
 
+def lay_body(marks: Marks) -> Layout:
+    """A rigid box around the marks, of one alone a ball, over a floor that the lowest of them comes to."""
+    low, high = _widened(marks.at)
+    middle, half = (low + high) / 2, (high - low) / 2
+    alone = not half.any()
+    half = np.maximum(half, half.max() / 2)
+    # a mark on a box may be anywhere on it, one in the middle of a ball comes no nearer to the floor than its radius
+    floor = min(marks.lowest, float((middle - half)[1])) - BALL * alone
+    shape = f"sphere: {{radius: {number(BALL)}}}" if alone else f"box: {{half: {vector(half)}}}"
+    values = {"shape": shape, "position": vector(middle), "floor": number(floor)}
+    return Layout(values, marks.at, 0.0, None)
+
+
 LAYOUTS: Mapping[str, Callable[[Marks], Layout]] = {
-    "cloth": lay_cloth, "rope": lay_rope, "beam": lay_beam, "solid": lay_solid,
+    "cloth": lay_cloth, "rope": lay_rope, "beam": lay_beam, "solid": lay_solid, "body": lay_body,
 }  # fmt: skip
 
 MADE_UP: Mapping[str, Marks] = {
@@ -176,6 +191,7 @@ MADE_UP: Mapping[str, Marks] = {
     "rope": Marks.still([[0.1 * k, 0, 0] for k in range(6)]),
     "beam": Marks.still([[0.1, 0, 0], [0.2, 0, 0], [0.3, 0, 0]]),
     "solid": Marks.still([[x, y, z] for x in (-0.05, 0.05) for y in (0.1, 0.2) for z in (-0.05, 0.05)]),
+    "body": Marks.still([[x, 0.3, z] for x in (-0.05, 0.05) for z in (-0.05, 0.05)]),
 }
 """Marks of a scene that begins without a recording."""
 

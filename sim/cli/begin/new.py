@@ -16,14 +16,14 @@ from sim.identify.run import OK
 from sim.io import to_json, write_atomically
 
 TEMPLATES = Path(__file__).parent / "templates"
-STEPS = {"cloth": 1e-3, "rope": 1e-3, "beam": 0.4e-3, "solid": 1e-3}
+STEPS = {"cloth": 1e-3, "rope": 1e-3, "beam": 0.4e-3, "solid": 1e-3, "body": 0.5e-3}
 """Length of a step [s] to begin with."""
 FAR = 0.1
 """Marks of a sheet further from its plane than this part of its size are told of."""
 MOVES = 0.02
 """And a mark beside what is held that goes further than this part of the extent of all."""
 
-OBJECTS = {"cloth": "sheet", "rope": "rope", "beam": "beam", "solid": "block"}
+OBJECTS = {"cloth": "sheet", "rope": "rope", "beam": "beam", "solid": "block", "body": "thing"}
 SOUGHT = {
     "cloth": (
         "young: {of: objects.sheet.cloth.material.membrane_stvk.young, transform: log, bounds: [500, 5e6]}",
@@ -41,6 +41,13 @@ SOUGHT = {
         "young:   {of: objects.block.soft.material.stvk.young, transform: log, bounds: [1e3, 1e7]}",
         "damping: {of: objects.block.soft.material.stvk.damping, transform: log, bounds: [1e-5, 1]}",
     ),
+    "body": (
+        "restitution: {of: shapes.floor.restitution, bounds: [0, 1]}",
+        "speed: {of: objects.thing.velocity}   # and, where it turns: spin: {of: objects.thing.spin}",
+        "place: {of: objects.thing.position}   # the first frame has noise, too",
+        "# friction: {of: shapes.floor.friction, bounds: [0, 1.5]}   # where it slides",
+        "# height: {of: shapes.floor.plane.point.1}                 # where nobody measured that of the floor",
+    ),
 }
 """What a recording of each kind is asked for."""
 ASKED = {
@@ -48,6 +55,7 @@ ASKED = {
     "rope": "A rope is held at one end and swings. How stiff is it, and how fast does it lose a swing?",
     "beam": "A beam is clamped at one end and swings. How stiff is it, and how fast does it lose a swing?",
     "solid": "A soft block lies on a floor or falls onto it. How stiff is it, and how fast does it lose a swing?",
+    "body": "A rigid body is dropped or thrown onto a floor and bounces. How much of its speed does it keep?",
 }
 
 
@@ -120,10 +128,11 @@ def _text(options: argparse.Namespace, out: Path, begun: Begun | None, layout: L
 
 def _seek(options: argparse.Namespace, out: Path, begun: Begun | None) -> str:
     """Experiments, parameters and loss; as a comment where there is no recording yet."""
+    # A body that is thrown later from further on goes the same way: with speed and place its clock cannot be told.
     target = (
         " {file: take.csv, unit: mm, up: z, start: frame 0, noise: 1 mm}"
         if begun is None
-        else "\n" + textwrap.indent(begun.target(options, out.parent), " " * 6)
+        else "\n" + textwrap.indent(begun.target(options, out.parent, options.kind != "body"), " " * 6)
     )
     sought = "\n".join(f"  {row}" for row in SOUGHT[options.kind])
     text = (

@@ -60,7 +60,7 @@ class Begun:
             raise UsageError(
                 f"{file}: nothing follows frame {frame}, where an experiment might start: one pose tells no motion"
             )
-        rate = 1.0 / recording.interval
+        rate = recording.rate
         rate = round(rate) if abs(rate - round(rate)) < 1e-3 * rate else rate  # times are often rounded
         fps = rate / np.ceil(rate / FASTEST - 1e-6)
         duration = max(np.floor(min(left, LONGEST) * fps + 1e-6), 1.0) / fps
@@ -80,8 +80,8 @@ class Begun:
         """The standard deviation of a coordinate to begin with [m]."""
         return max(float(f"{noise(self.recording):.1g}"), LEAST_NOISE)
 
-    def target(self, options: argparse.Namespace, folder: Path) -> str:
-        """`target` of an experiment, for a scene in `folder`."""
+    def target(self, options: argparse.Namespace, folder: Path, clock: bool = True) -> str:
+        """`target` of an experiment, for a scene in `folder`.  clock: whether its offset can be told from the rest."""
         rows = [f"file: {plain(_relative(options.take, folder))}"]
         for name in ("key", "up"):
             rows += [f"{name}: {plain(getattr(options, name))}"] if getattr(options, name) is not None else []
@@ -92,8 +92,10 @@ class Begun:
             f"start: frame {self.frame}                # t = 0: the last one before motion begins",
             f"markers: {{seen: [{', '.join(self._columns())}]}}",
             f"noise: {1e3 * self.noise:g} mm                  # of a coordinate: by the second differences, at most",
-            "align: {time: true}              # its clock may be late; are its axes off too: {time: true, frame: true}",
         ]
+        if clock:
+            more = "are its axes off too: {time: true, frame: true}"
+            rows.append(f"align: {{time: true}}              # its clock may be late; {more}")
         return "\n".join(rows)
 
     def _columns(self) -> list[str]:

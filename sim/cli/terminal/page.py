@@ -65,6 +65,10 @@ class PageWatcher(Watcher):
         """For the other."""
         self.other.note(text)
 
+    def stage(self, what: str) -> None:
+        """For the other."""
+        self.other.stage(what)
+
     def interrupted(self) -> None:
         """For the other."""
         self.other.interrupted()

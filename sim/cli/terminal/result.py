@@ -64,7 +64,9 @@ def _show_parameters(result: Mapping[str, Any], folder: Path) -> None:
 
 
 def _show_numerics(result: Mapping[str, Any]) -> None:
-    """A line for each parameter: its value, its error bar by noise, its numerical error by cause."""
+    """A line for each parameter: its value, its error bar by noise, its numerical error by cause, and what that is."""
+    if any("numerical_error" in p for p in result["parameters"].values()):
+        print("numerics: how far a value would move with steps, iterations and a mesh without error")
     for name, p in result["parameters"].items():
         if "numerics" not in p:
             continue
@@ -73,6 +75,8 @@ def _show_numerics(result: Mapping[str, Any]) -> None:
         with np.errstate(divide="ignore", invalid="ignore"):
             share = 100 * np.nanmax(np.abs(errors / values)) if np.isfinite(errors).any() else np.nan
         noise = f" +- {share:.2g} % (noise)" if np.isfinite(share) else ""
+        if values.size > 1 and noise:  # one of them may be zero
+            noise = f" +- up to {np.nanmax(errors):.2g} {p['unit']}".rstrip() + " (noise)"
         print(f"{name} {value}{noise}, numerics: {p['numerics']}")
     for cause, why in ((result.get("numerics") or {}).get("missing") or {}).items():
         print(f"{cause} not estimated: {why}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,8 +16,19 @@ SHOWN = 12
 """Iterations that the live table holds."""
 
 
+SLOW = 5.0
+"""Seconds of a run from which it says what it works out after the search, which may take as long again."""
+
+
 class _Telling(Watcher):
-    """Answers Ctrl-C at once."""
+    """Answers Ctrl-C at once, and says what a slow run does after its search."""
+
+    def __init__(self) -> None:
+        self.begun = time.monotonic()
+
+    def stage(self, what: str) -> None:
+        if time.monotonic() - self.begun > SLOW:
+            print(f"now: {what}", flush=True)
 
     def interrupted(self) -> None:
         # Not by print: within a signal handler its buffer may be half written.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sim.core.lang.errors import SimError
-from sim.core.lang.types import as_scalar
+from sim.core.lang.types import as_scalar, float32, float64
 from sim.core.runtime.ambient.threads import set_num_threads
 from sim.scene import Scene, load_scene
 from sim.scene.build.problem import PRECISION
@@ -35,10 +35,10 @@ def add_scene_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--set", action="append", default=[], metavar="PATH=VALUE", help="another value; may be repeated"
     )
-    parser.add_argument("--device", default=None, help="cpu, or auto for the best that there is")
+    parser.add_argument("--device", default=None, help="cpu (default), cuda, cuda:1, or auto: a GPU where there is one")
     parser.add_argument("--dtype", type=precision, default=PRECISION, help=f"{PRECISION} (default) or float32")
     parser.add_argument("--threads", type=positive, help="threads for large launches")
-    parser.add_argument("--seed", type=int, help="of everything drawn at random")
+    parser.add_argument("--seed", type=int, help="seed of everything that is drawn at random")
     parser.add_argument("--allow-outside", action="store_true", help="files may lie outside the scene's folder")
 
 
@@ -66,6 +66,6 @@ def precision(text: str) -> Any:
         kind = as_scalar({"float": "float32", "double": "float64"}.get(text, text))
     except (SimError, TypeError, ValueError, KeyError):
         kind = None
-    if kind is None or not kind.is_float:
+    if kind not in (float32, float64):
         raise argparse.ArgumentTypeError(f"`{text}` is no precision; choose float32 or float64")
     return kind

@@ -30,4 +30,4 @@ def _run(options: argparse.Namespace) -> int:
     return OK
 
 
-CONVERT = Verb("convert", "brings a scene of format 1 to format 2", _run, _add_arguments)
+CONVERT = Verb("convert", "bring a scene of format 1 to format 2", _run, _add_arguments)

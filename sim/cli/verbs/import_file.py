@@ -34,4 +34,4 @@ _RECORDING = {
 }  # fmt: skip
 _ROBOT = {"pose": "--pose", "drop": "--drop", "packages": "--packages", "free": "--free"}
 
-IMPORT = Verb("import", "a recording of another program as scenes read it; a scene of a robot", _run, _add_arguments)
+IMPORT = Verb("import", "look at a recording or write it as scenes read it; a scene of a robot", _run, _add_arguments)

@@ -95,7 +95,7 @@ def _facts(recording: Recording) -> dict[str, Any]:
         "frames": recording.frame_count,
         "from": time[0],
         "to": time[-1],
-        "rate": 1.0 / recording.interval if recording.interval else None,
+        "rate": recording.rate or None,
         "slowest": 1.0 / np.diff(time).max() if len(time) > 1 else None,
         "low": seen.min(axis=0),
         "high": seen.max(axis=0),

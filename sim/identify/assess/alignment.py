@@ -57,7 +57,8 @@ def alignment_notes(problem: Problem, spaces: Mapping[str, FileSpace]) -> list[s
             with np.errstate(
                 over="ignore", invalid="ignore"
             ):  # of a start that is too far for numbers: the run says so
-                found = _note(problem, problem.markers[name], q, there, time, spaces.get(experiment.name, FileSpace()))
+                space = spaces.get(experiment.name, FileSpace())
+                found = _note(problem, problem.markers[name], q, there, time, space, _span(target.positions))
             if found:
                 out.append(f"experiments.{experiment.name}.target: {found}")
     return out
@@ -72,11 +73,18 @@ def _first_frame(experiment: Experiment, target: Target) -> tuple[float, np.ndar
     return max(frame - lead, 0) / experiment.schedule.fps, path[frame]
 
 
-def _note(problem: Problem, markers: Markers, q: np.ndarray, there: np.ndarray, time: float, space: FileSpace) -> str:
-    """What is suspicious about a recording.  q: all points at the start; there: (markers, 3) at `time`; nan: unseen."""
+def _note(
+    problem: Problem, markers: Markers, q: np.ndarray, there: np.ndarray, time: float, space: FileSpace, span: float
+) -> str:
+    """What is suspicious about a recording.
+
+    q: all points at the start; there: (markers, 3) at `time`, nan: unseen; span: of the recording [m].
+    """
     seen = np.isfinite(there[:, 0])
     here, there = markers.at(q)[seen], there[seen]
-    size = _size(problem, markers, q)
+    size, what = _size(problem, markers, q), "their object measures"
+    if size == 0.0:
+        size, what = span, "the recording spans"  # of a single point
     if not len(here) or size == 0.0:
         return ""
     away = float(np.median(np.linalg.norm(there - here, axis=1)))
@@ -89,7 +97,7 @@ def _note(problem: Problem, markers: Markers, q: np.ndarray, there: np.ndarray, 
     if not (far or scaled or axes):
         return ""
     text = (f"the recording's first frame is {away:.3g} m away from the markers `{markers.name}` (median), "
-            f"and their object measures {size:.3g} m")  # fmt: skip
+            f"and {what} {size:.3g} m")  # fmt: skip
     if scaled:
         text += f"; it is {ratio:.3g} times as large as they are"
     elif far and len(here) == 1:
@@ -97,9 +105,10 @@ def _note(problem: Problem, markers: Markers, q: np.ndarray, there: np.ndarray, 
     better = _unit(ratio, space.unit)
     if axes:
         return f"{text}: with `axes: {axes}` it would lie as they do"
-    return (
-        f"{text}: is the unit of the file {better}?" if better else f"{text}: is it the unit, the axes, or the start?"
-    )
+    if better:
+        start = ", or is it the start?" if len(here) == 1 else "?"  # a single place cannot tell them apart
+        return f"{text}: is the unit of the file {better}{start}"
+    return f"{text}: is it the unit, the axes, or the start?"
 
 
 def _size(problem: Problem, markers: Markers, q: np.ndarray) -> float:
@@ -108,6 +117,12 @@ def _size(problem: Problem, markers: Markers, q: np.ndarray) -> float:
     group = problem.model.groups.get(markers.of)
     own = q[group.points] if group is not None else q[np.unique(points)]
     return float(np.linalg.norm(np.ptp(own, axis=0))) or float(np.linalg.norm(np.ptp(q, axis=0)))
+
+
+def _span(positions: np.ndarray) -> float:
+    """Diagonal [m] of the box around all places (frames, markers, 3) where something was seen; 0 where nothing was."""
+    seen = positions[np.isfinite(positions).all(axis=-1)]
+    return float(np.linalg.norm(np.ptp(seen, axis=0))) if len(seen) else 0.0
 
 
 def _spread(x: np.ndarray) -> float:
@@ -130,14 +145,15 @@ def _absolute(problem: Problem, name: str) -> bool:
 
 
 def _unit(ratio: float, unit: float) -> str:
-    """The unit of the file, if lengths are off by a power of ten.  ratio: the recording's to ours, read in `unit`."""
+    """The unit of the file, if lengths are off by a power of ten that is one.  ratio: the recording's to ours, read in
+    `unit`."""
     power = math.log10(ratio) if 1e-30 < ratio < 1e30 else 0.0
     whole = round(power)
     if whole == 0 or abs(power - whole) > POWER:
         return ""
     right = unit * 10.0**-whole
     name = next((name for name, size in _UNITS.items() if math.isclose(size, right, rel_tol=1e-6)), "")
-    return f"{name or f'{right:g} m'} (`unit: {name or f'{right:g}'}`)"
+    return f"{name} (`unit: {name}`)" if name else ""
 
 
 def _axes(here: np.ndarray, there: np.ndarray, axes: Sequence[str]) -> str:

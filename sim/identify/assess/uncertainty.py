@@ -356,8 +356,8 @@ def _notes_on_residuals(alike: float, scatter: float) -> list[str]:
         )
     if alike > FROM_FRAME_TO_FRAME:
         notes.append(
-            "the residuals are alike from frame to frame, and so say less than their number: the standard errors "
-            f"are up to {alike:.2g} times as large as for independent ones"
+            "the residuals are alike from frame to frame (autocorrelated), and so say less than their number: the"
+            f" standard errors are up to {alike:.2g} times as large as for independent ones"
         )
     return notes
 

@@ -46,7 +46,7 @@ NONE = 0.01
 """Share of the error by steps below which more iterations are no remedy for it."""
 
 SAID_FROM = 1e-3
-"""Relative numerical error from which it is compared with the standard error at all."""
+"""Relative numerical error from which a note is made of it where there is no standard error to compare it with."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,25 +130,32 @@ class NumericalError:
         return ", ".join(parts)
 
     def notes(self, problem: Problem, errors: Mapping[str, np.ndarray] | None = None) -> list[str]:
-        """Sentences for people: the parameters that numerics moves further than their standard errors, if they have
-        some, and why something was not estimated."""
-        worst = []
+        """Sentences for people: the parameters that numerics moves further than their standard errors (without these:
+        than `SAID_FROM`), those with the same remedy together."""
+        moved: dict[tuple[bool, str], dict[str, list[str]]] = {}  # noise known, remedy -> parameter -> coordinates
         names = iter(coordinate_names(problem))
         for name, size in self.errors.items():
             value, noise = np.abs(np.ravel(self.values[name])), np.zeros(size.size)
             if errors is not None and name in errors:
                 noise = np.nan_to_num(np.ravel(errors[name]), nan=0.0, posinf=np.inf)
             for k, label in zip(range(size.size), names, strict=False):
-                if size.ravel()[k] > noise[k] and size.ravel()[k] > SAID_FROM * value[k]:
-                    worst.append((label, name))
+                if size.ravel()[k] > (noise[k] or SAID_FROM * value[k]):
+                    remedy = (errors is not None, self._advice(problem, name))
+                    moved.setdefault(remedy, {}).setdefault(name, []).append(label)
         notes = []
-        for name in dict.fromkeys(owner for _, owner in worst):
-            labels = [label for label, owner in worst if owner == name]
-            than = "" if errors is None else ", more than its standard error"
+        for (against, advice), by_name in moved.items():
+            one = len(by_name) == 1
+            shown = [
+                f"`{labels[0]}`{f' and {len(labels) - 1} more' if len(labels) > 1 else ''}"
+                + ("" if one else f" ({self.line(name)})")
+                for name, labels in by_name.items()
+            ]
+            than = (", more than its standard error" if one else ", more than their standard errors") if against else ""
+            by = f" ({self.line(next(iter(by_name)))})" if one else ""
             notes.append(
-                f"`{labels[0]}`{f' and {len(labels) - 1} more' if len(labels) > 1 else ''}: the numerics moves what was"
-                f" found{than} ({self.line(name)}): it is a value of this discretisation as much as of the material;"
-                f" {self._advice(problem, name)}, and see `simopt check --converge`"
+                f"{', '.join(shown)}: the numerics moves what was found{than}{by}:"
+                f" {'it is a value' if one else 'these are values'} of this discretisation as much as of what was"
+                f" recorded; {advice}, and see `simopt check --converge`"
             )
         return notes
 

@@ -12,6 +12,7 @@ import numpy as np
 from sim.core.lang.types import float32
 from sim.identify.assess.misfit import Misfit
 from sim.identify.assess.uncertainty import FROM_FRAME_TO_FRAME, Uncertainty, coordinate_names
+from sim.identify.numerics.numerical_error import NumericalError
 from sim.identify.problem import Problem
 from sim.identify.search.horizon import Horizon
 from sim.identify.search.loop import OptimizeResult
@@ -27,17 +28,30 @@ not: a stated noise may be a third too small, a motion that is another one leave
 MOST_SHOWN = 4
 """Coordinates of one parameter that a note lists."""
 
+COARSE = {
+    "step": ("steps are too long", "shorter steps (`time.substeps`)"),
+    "iterations": ("iterations are too few", "more of them (`iterations`)"),
+    "mesh": ("the mesh is too coarse", "a finer one"),
+}
+"""Causes of numerical error as causes of a misfit, and what helps."""
+
 WORTH_LINEARISING = 100
 """Numbers up to which Gauss-Newton is proposed: a step costs a rollout for each of them."""
 
 
 def notes_on(
-    problem: Problem, found: Result, known: Uncertainty | None, misfit: Sequence[Misfit], limit: int, folder: str
+    problem: Problem,
+    found: Result,
+    known: Uncertainty | None,
+    misfit: Sequence[Misfit],
+    limit: int,
+    folder: str,
+    numerics: NumericalError | None = None,
 ) -> list[str]:
     """Everything to know about a result that has a finite loss.
 
     known: its standard errors, if there are any; misfit: of what was found; limit: iterations that it was given;
-    folder: of the run.
+    folder: of the run; numerics: its numerical error, if that was estimated.
     """
     notes = (
         _chaos(found)
@@ -46,7 +60,8 @@ def notes_on(
         + _unseen(problem, found, known)
         + _bounds(problem, found, known)
     )
-    return notes + _unfinished(problem, found.search, known, limit, folder) + _too_far(problem, found, known, misfit)
+    unfinished = _unfinished(problem, found.search, known, limit, folder)
+    return notes + unfinished + _too_far(problem, found, known, misfit, numerics)
 
 
 def inside_notes(problem: Problem, x: np.ndarray) -> list[str]:
@@ -204,14 +219,27 @@ def _further(problem: Problem) -> str:
     return f"a smaller `scale` of the parameters may bring it further, {kink}"
 
 
-def _too_far(problem: Problem, found: Result, known: Uncertainty | None, misfit: Sequence[Misfit]) -> list[str]:
+def _too_far(
+    problem: Problem,
+    found: Result,
+    known: Uncertainty | None,
+    misfit: Sequence[Misfit],
+    numerics: NumericalError | None,
+) -> list[str]:
     """Residuals that are much larger than the noise: what may be the cause, and how to find out."""
     fitted = [m.in_noise for m in misfit if m.estimated is None and any(e.name == m.experiment for e in problem.fitted)]
     ratio = known.scatter if known is not None else max(fitted, default=0.0)
     alike = known is not None and known.alike > FROM_FRAME_TO_FRAME
     if not ratio > (SMOOTH if alike else LARGE):
         return []
-    tries = []
+    causes, tries = [], []
+    for cause, (fault, remedy) in COARSE.items():
+        shift = numerics.shifts.get(cause) if numerics is not None else None
+        # Compared before parameters are fitted anew: half of what is left over is enough to be looked at first.
+        if shift is not None and shift.whole * shift.compared > 0.5 * np.sqrt(ratio**2 - 1.0):
+            by = f"{shift.whole * shift.compared:.2g} times the noise"
+            causes.append(f"{fault} (without that error what is compared would be elsewhere by {by}), ")
+            tries.append(remedy)
     if problem.method.starts == 1:
         tries.append("`optimize: {starts: 8}`")
     if problem.method.horizons == (Horizon(),):
@@ -221,6 +249,6 @@ def _too_far(problem: Problem, found: Result, known: Uncertainty | None, misfit:
     ask = f"try {' or '.join(tries)}" if tries else "try more starts, or a shorter first horizon"
     allowed = "; the standard errors allow for its size, and hold for this minimum" if known is not None else ""
     return [
-        f"the misfit is {ratio:.2g} times the noise: the model misses something, the noise is larger than stated, or"
-        f" this is another minimum than the best ({ask}){allowed}"
+        f"the misfit is {ratio:.2g} times the noise: {''.join(causes)}the model misses something, the noise is larger"
+        f" than stated, or this is another minimum than the best ({ask}){allowed}"
     ]

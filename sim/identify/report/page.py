@@ -10,6 +10,7 @@ import numpy as np
 
 from sim.identify.assess.misfit import Misfit
 from sim.identify.evaluate.evaluator import ContactLook
+from sim.identify.numerics.numerical_error import share_text
 from sim.identify.problem import Problem
 from sim.identify.report.found import command_line, found_arrays, fragment, set_options
 from sim.identify.report.reference import reference_text
@@ -37,6 +38,9 @@ from sim.model.counts import model_counts
 
 MOST_SHOWN, MOST_LINES = 6, 4
 """Parameters in the head of the page, and numbers of one that have a line each in its chart."""
+
+LONGEST_REMARK = 80
+"""Characters of a note that stands beside its parameter too."""
 
 
 def report_data(
@@ -74,7 +78,20 @@ def report_data(
 
 def _highlights(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     found = [(name, p) for name, p in result["parameters"].items() if p["final"] is not None]
-    return [(name, found_text(p["final"], p.get("standard_error"), p["unit"])) for name, p in found[:MOST_SHOWN]]
+    return [
+        (name, found_text(p["final"], p.get("standard_error"), p["unit"]) + _moved(p)) for name, p in found[:MOST_SHOWN]
+    ]
+
+
+def _moved(p: Mapping[str, Any]) -> str:
+    """Of one number, the largest numerical error, where it is larger than the standard error that stands before it."""
+    error, by_cause = p.get("standard_error"), p.get("numerical_error") or {}
+    if error is None or not by_cause or np.size(p["final"]) != 1 or not np.ravel(p["final"])[0]:
+        return ""
+    moved = max((float(np.ravel(v)[0]) for v in by_cause.values()), key=abs)
+    if not abs(moved) > float(np.ravel(error)[0]):
+        return ""
+    return f", numerics {share_text(moved / abs(float(np.ravel(p['final'])[0])))}"
 
 
 def _summary(result: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -163,10 +180,15 @@ def _parameters(problem: Problem, result: Mapping[str, Any]) -> list[ParameterRo
         found = result["parameters"][p.name]
         rows.append(ParameterRow(
             p.name, found["start"], found["final"], p.unit, found["gradient"], p.bounds, true=_true(problem, p.name),
-            log=p.transform.name == "log", note=found.get("note", ""), error=found.get("standard_error"),
-            labels=p.labels, numerics=_numerics(p.name, result),
+            log=p.transform.name == "log", note=_remark(found.get("note", "")), error=found.get("standard_error"),
+            labels=p.labels, numerics=_numerics(p.name, result), by_cause=found.get("numerical_error") or {},
         ))  # fmt: skip
     return rows
+
+
+def _remark(note: str) -> str:
+    """A note as it stands in the table too: long ones only stand above, among the notes, and would tear the table."""
+    return note if len(note) <= LONGEST_REMARK else ""
 
 
 def _numerics(name: str, result: Mapping[str, Any]) -> str:

@@ -64,6 +64,11 @@ class ModelBuilder(ObjectBuilder):
         self._loads: list[LoadBlock] = []
         self._springs: list[tuple[int, int, float, float, float]] = []
 
+    def __repr__(self) -> str:
+        movers = f"{self.particle_count} particles" + f", {self.body_count} bodies" * bool(self.body_count)
+        labels = ", ".join(sorted(self._labels - {"gravity"}))
+        return f"ModelBuilder({movers}; {labels or 'nothing added'})"
+
     # ------------------------------------------------------------------------------------------ constraints
     def add_spring(
         self,

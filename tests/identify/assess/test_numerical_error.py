@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import warnings
 
 import numpy as np
@@ -132,16 +133,43 @@ def test_a_public_function_warns(tmp_path):
     assert more_iterations(problem).solver.iterations == 2
 
 
+@pytest.mark.parametrize(
+    ("errors", "told"), [({"bend": 0.001}, 1), ({"bend": 0.01}, 0), ({"bend": np.inf}, 0), (None, 0)]
+)
+def test_a_numerical_error_however_small_is_told_where_the_noise_is_smaller(tmp_path, errors, told):
+    """A bouncing ball had e = .7807 for .78 with .00013 by the noise, and no word on .08 % by the step."""
+    error = NumericalError({"bend": TRUTH}, {"step": Shift("step", {"bend": 0.005}, {"bend": 0.0025}, 2.0, 1.0)}, {})
+    notes = error.notes(drape(tmp_path), errors)
+    assert len(notes) == told and all("`bend`" in note and "more than its standard error" in note for note in notes)
+
+
+def test_parameters_with_one_remedy_share_a_note(tmp_path):
+    edit = {
+        "parameters:": "parameters:\n  shear: {of: objects.sheet.cloth.material.shear.compliance, transform: log}",
+    }
+    write_target(tmp_path, DRAPE, key="spots")
+    problem = sim.load_scene(write_scene(tmp_path, DRAPE, **edit)).build()
+    moved = {"shear": 0.001, "bend": 1.0}
+    error = NumericalError({"shear": 0.02, "bend": TRUTH}, {"step": Shift("step", moved, moved, 2.0, 1.0)}, {})
+    [note] = error.notes(problem)
+    assert note.startswith("`shear` (step +5 %, iterations not estimated, mesh not estimated), `bend` (step +10 %, ")
+
+
 def test_a_run_tells_it_and_may_leave_it(tmp_path, capsys):
     write_target(tmp_path, DRAPE, key="spots", noise=1e-4, overrides=["time.substeps=200"])
     path = write_scene(tmp_path, DRAPE)
     assert main(["run", str(path), "--out", str(tmp_path / "told")]) == 0
     printed = capsys.readouterr().out
-    assert "(noise), numerics: step +" in printed and "it is a value of this discretisation" in printed
+    assert (
+        "numerics: how far a value would move" in printed
+        and "(noise), numerics: step +" in printed
+        and "it is a value of this discretisation" in printed
+    )
     result = json.loads((tmp_path / "told" / "result.json").read_text())
     assert set(result["parameters"]["bend"]["numerical_error"]) == {"step", "iterations", "mesh"}
     assert result["numerics"]["step"]["whole"] == 2
-    assert "Numerical error" in (tmp_path / "told" / "report.html").read_text()
+    page = (tmp_path / "told" / "report.html").read_text()
+    assert "Numerical error" in page and re.search(r"1/\(N m\), numerics [-+][\d.]+ %", page)  # in the head, too
     assert main(["run", str(path), "--out", str(tmp_path / "left"), "--no-numerics", "--quiet"]) == 0
     assert "numerics:" not in capsys.readouterr().out
     assert json.loads((tmp_path / "left" / "result.json").read_text())["numerics"] is None

@@ -22,6 +22,17 @@ def notes(tmp_path, change, text=SHEET, still=6, overrides=()):
     return on_recordings(sim.load_scene(path, overrides=overrides))
 
 
+BALL = """\
+format: 2
+time: {duration: 0.3, fps: 20, substeps: 50}
+objects: {ball: {position: [0, HEIGHT, 0], body: {shapes: {b: {sphere: {radius: 30 mm}, density: 500}}}}}
+markers: {ball: {on: ball, where: {all: true}}}
+experiments: {take: {target: {file: take.csv, noise: 1 mm}}}
+parameters: {v: {of: objects.ball.velocity.0}}
+loss: [{match: ball}]
+"""
+
+
 def on_recordings(scene):
     """The ball of SHEET is narrower than its triangles, which is another warning."""
     told = scene.build(dtype=sim.float64).description.notes
@@ -91,6 +102,19 @@ def test_a_position_that_is_sought_may_be_anywhere(tmp_path):
         "place: {of: objects.sheet.position}",
     )
     assert notes(tmp_path, lambda x: x + [999, 0, 0], text=text) == ()
+
+
+@pytest.mark.parametrize(("height", "told"), [(0.53, False), (5.3, True)])
+def test_a_single_point_is_held_against_what_its_recording_spans(tmp_path, height, told):
+    """A lone body has no size of its own in its marker: a slip of the decimal point was not told."""
+    fall = np.array([0.53 - 0.5 * 9.81 * (k / 20) ** 2 for k in range(7)])
+    take = sim.io.Recording(np.stack([0 * fall, fall, 0 * fall], -1)[:, None], np.arange(7) / 20)
+    sim.io.write_recording(tmp_path / "take.csv", ball=take)
+    (tmp_path / "scene.yaml").write_text(BALL.replace("HEIGHT", str(height)))
+    found = sim.load_scene(tmp_path / "scene.yaml").build().description.notes
+    off = "4.77 m away from the markers `ball` (median), and the recording spans 0.429 m: is it the unit, the axes,"
+    wanted = [off] * told
+    assert [words for note in found for words in wanted if words in note] == wanted and bool(found) == told
 
 
 @pytest.mark.parametrize("name", ["chain", "cloth", "beam", "throw", "cable", "wave"])

@@ -12,6 +12,7 @@ from tools.scenes.problems import SHEET, write_scene, write_target
 import sim
 from sim.cli import main
 from sim.identify.assess.misfit import misfits
+from sim.identify.numerics.numerical_error import NumericalError, Shift
 from sim.identify.report.notes import notes_on
 from sim.identify.report.rows import parameter_rows
 
@@ -178,6 +179,20 @@ def test_a_misfit_that_is_no_noise_is_told_sooner(tmp_path, scatter, alike, told
     found = problem.optimize(0)
     uncertainty = replace(known(problem, found.search.x), scatter=scatter, alike=alike)
     assert len(named(notes_on(problem, found, uncertainty, [], 1, "run"), "the misfit is")) == told
+
+
+@pytest.mark.parametrize(("by_refining", "told"), [(2.0, 1), (0.1, 0)])
+def test_a_misfit_by_steps_that_are_too_long(tmp_path, by_refining, told):
+    problem = spring(tmp_path, GROWING)
+    found = problem.optimize(0)
+    zero = {p.name: np.zeros(problem.space.shapes[p.name]) for p in problem.sought}
+    numerics = NumericalError(zero, {"step": Shift("step", zero, zero, 2.0, by_refining)}, {})
+    uncertainty = replace(known(problem, found.search.x), scatter=2.0, alike=1.0)
+    text = notes_on(problem, found, uncertainty, [], 1, "run", numerics)
+    wanted = (
+        r"2 times the noise: steps are too long .* by 4 times the noise.*\(try shorter steps \(`time.substeps`\) or"
+    )
+    assert len(named(text, "the misfit is")) == 1 and len(named(text, wanted)) == told
 
 
 # ------------------------------------------------------------------------------------------------ starts

@@ -23,6 +23,13 @@ CLOTH_ROWS = [
     ("density: 0.2", "densty: 0.2", 17, "objects.skirt.cloth.densty", "unknown key `densty`|did you mean `density`?"),
     ("world:", "wrold:", 5, "wrold", "unknown key `wrold`|did you mean `world`?"),
     ("world:", "duration: 1 s\nworld:", 5, "duration", "unknown key `duration`|it is a key of `time`"),
+    (
+        "        bend: {",
+        "        pucker: {compliance: 1}\n        bend: {",
+        20,
+        "objects.skirt.cloth.material.pucker",
+        "`pucker`|`, `volume`; one of your own is known with `simopt --import",
+    ),
     ("        bend: {", "        bned: {", 20, "objects.skirt.cloth.material.bned", "unknown constraint `bned`|`bend`"),
     ("compliance: 0.3, ", "complianz: 0.3, ", 19, "objects.skirt.cloth.material.distance.complianz", "did you mean"),
     (

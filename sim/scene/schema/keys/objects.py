@@ -128,4 +128,9 @@ def material_table(materials: Mapping[str, MaterialSpec]) -> Table:
             for p in spec.parameters.values()
         )
         lines.append(key(name, Table((*keys, BRANCHES) if spec.branches else keys), spec.doc))
-    return Table(tuple(lines), noun="constraint", title="a mapping: constraint -> its keys")
+    return Table(
+        tuple(lines),
+        noun="constraint",
+        title="a mapping: constraint -> its keys",
+        unknown="one of your own is known with `simopt --import MODULE ...`",
+    )

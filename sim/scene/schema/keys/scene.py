@@ -45,9 +45,8 @@ OUTPUT = Table((
 def scene_schema(materials: Mapping[str, MaterialSpec]) -> SchemaLine:
     """The line of the whole file, with these constraints as materials."""
     lines = (
-        key("format", Choice(FORMATS), "version of the format; in 1 `bend.compliance` is thrice that of 2;"
-            " `neo_hookean` is the same in both, its stress 0.4 % above that of sim 0.1 at 30 % of strain,"
-            " 1.4 % at 100 %", REQUIRED),
+        key("format", Choice(FORMATS), "version of the format, `2` in new scenes; in 1 `bend.compliance` is three times"
+            " that of 2 (`simopt convert` brings a scene to 2)", REQUIRED),
         key("name", Text("a name (letters, digits, `_`, `-`)", r"[A-Za-z0-9_-]+"), "default: the file's name"),
         key("about", Text(), "one sentence for people", ""),
         key("include", List(File()), "scene files merged first; this file wins, lists are replaced", []),
