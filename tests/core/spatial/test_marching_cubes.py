@@ -115,6 +115,10 @@ def test_refused() -> None:
         extract(np.zeros((3, 3, 3)))
     with pytest.raises(ValueError, match=r"the grid has \(2, 2, 2\) nodes; call resize"):
         sim.MarchingCubes(2, 2, 2).surface(sim.zeros((3, 3, 3), dtype=float), 0.0)
+    for older in ("domain_bounds_lower_corner", "domain_bounds_upper_corner"):
+        both = {older.split("_")[2]: (0.0, 0.0, 0.0), older: (1.0, 1.0, 1.0)}
+        with pytest.raises(TypeError, match=f"got both '{older.split('_')[2]}' and '{older}'"):
+            sim.MarchingCubes(2, 2, 2, **both)
     field = sim.zeros((3, 3, 3), dtype=float)
     with pytest.raises(NotImplementedError, match="cannot be used during a capture"), sim.ScopedCapture():
         extract(field)
