@@ -216,6 +216,24 @@ class MarchingCubes:
         self.verts: array | None = None
         self.indices: array | None = None
 
+    @property
+    def domain_bounds_lower_corner(self) -> Bound:
+        """Warp's older name of `lower`."""
+        return self.lower
+
+    @domain_bounds_lower_corner.setter
+    def domain_bounds_lower_corner(self, value: Bound) -> None:
+        self.lower = value
+
+    @property
+    def domain_bounds_upper_corner(self) -> Bound:
+        """Warp's older name of `upper`."""
+        return self.upper
+
+    @domain_bounds_upper_corner.setter
+    def domain_bounds_upper_corner(self, value: Bound) -> None:
+        self.upper = value
+
     def resize(self, nx: int, ny: int, nz: int) -> None:
         """Other numbers of nodes, for the surfaces from now on."""
         self.nx, self.ny, self.nz = nx, ny, nz

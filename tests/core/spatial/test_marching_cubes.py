@@ -124,6 +124,15 @@ def test_refused() -> None:
         extract(field)
 
 
+def test_older_names_of_the_corners() -> None:
+    cubes = sim.MarchingCubes(2, 2, 2, domain_bounds_lower_corner=(1.0, 1.0, 1.0), upper=(2.0, 2.0, 2.0))
+    assert (cubes.lower, cubes.domain_bounds_upper_corner) == ((1.0, 1.0, 1.0), (2.0, 2.0, 2.0))
+    cubes.domain_bounds_lower_corner, cubes.domain_bounds_upper_corner = (0.0, 0.0, 0.0), (4.0, 4.0, 4.0)
+    cubes.surface(sim.array([[[-1.0, 1.0]] * 2] * 2, dtype=float), 0.0)
+    np.testing.assert_allclose(cubes.verts.numpy()[:, 2], 2.0)
+    np.testing.assert_allclose(cubes.verts.numpy().max(0), [4.0, 4.0, 2.0])
+
+
 def test_names_of_warps_geometry() -> None:
     """`wp.geometry` of a program of Warp, with `import sim as wp` and with `import sim.core as wp`."""
     for geometry in (sim.geometry, sim.core.geometry):
