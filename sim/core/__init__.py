@@ -372,6 +372,7 @@ from sim.core.runtime.arrays.creation import zeros_like as zeros_like
 from sim.core.runtime.compiled.argument_packing import LaunchError as LaunchError
 from sim.core.runtime.derivatives import autograd as autograd
 from sim.core.runtime.devices.captures import CaptureError as CaptureError
+from sim.core.runtime.devices.captures import CaptureMode as CaptureMode
 from sim.core.runtime.devices.captures import ScopedCapture as ScopedCapture
 from sim.core.runtime.devices.captures import capture_begin as capture_begin
 from sim.core.runtime.devices.captures import capture_end as capture_end

@@ -152,9 +152,23 @@ def _grad(t: Context, node: ast.AST, args: Positional, kwargs: Keywords) -> Buil
     differentiated once more, by a tape too.
     """
     takes(t, node, "grad", args, kwargs, 1)
-    f = args[0]
+    made = _gradient_function(args[0])
+    if made is None:
+        raise t.error(node, f"grad takes a function of the language, got {describe(args[0])}")
+    return made
+
+
+def _grad_on_host(func: Any) -> Builtin:
+    """`grad(f)` outside of kernels: a function that they call by the name it is given, and Python does, too."""
+    made = _gradient_function(func)
+    if made is None:
+        raise TypeError(f"grad takes a function of the language, not {func!r}; decorate it with @sim.func")
+    return made
+
+
+def _gradient_function(f: Any) -> Builtin | None:
     if not isinstance(f, (Function, Builtin)) or (isinstance(f, Builtin) and f.lazy):
-        raise t.error(node, f"grad takes a function of the language, got {describe(f)}")
+        return None
     return Builtin(f"grad({f.name})", partial(_gradient, f))
 
 
@@ -203,5 +217,5 @@ def _call_of(f: Function | Builtin, t: Context, args: Positional, kinds: Sequenc
     return inner.finish(f.name, t.b.span, [result])
 
 
-grad = builtin("grad")(_grad)
+grad = builtin("grad", host=_grad_on_host)(_grad)
 fields_at = Builtin("fields_at", _fields_at, _fields_at.__doc__ or "")

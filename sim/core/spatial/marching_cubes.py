@@ -196,7 +196,7 @@ class MarchingCubes:
     """The surface on which a field on a grid of nodes has a value, as triangles: `surface`, then `verts`, `indices`.
 
     nx, ny, nz: nodes.  lower, upper: where the first and the last node lie; None: at (0, 0, 0), and such that nodes
-    are 1 apart.  The names that begin with `domain_bounds` are Warp's older ones for these.
+    are 1 apart.  The names that begin with `domain_bounds` are Warp's older ones for these; TypeError for both.
     """
 
     def __init__(
@@ -211,10 +211,28 @@ class MarchingCubes:
         domain_bounds_upper_corner: Bound = None,
     ) -> None:
         self.resize(nx, ny, nz)
-        self.lower = domain_bounds_lower_corner if lower is None else lower
-        self.upper = domain_bounds_upper_corner if upper is None else upper
+        self.lower = _one_of("lower", lower, "domain_bounds_lower_corner", domain_bounds_lower_corner)
+        self.upper = _one_of("upper", upper, "domain_bounds_upper_corner", domain_bounds_upper_corner)
         self.verts: array | None = None
         self.indices: array | None = None
+
+    @property
+    def domain_bounds_lower_corner(self) -> Bound:
+        """Warp's older name of `lower`."""
+        return self.lower
+
+    @domain_bounds_lower_corner.setter
+    def domain_bounds_lower_corner(self, value: Bound) -> None:
+        self.lower = value
+
+    @property
+    def domain_bounds_upper_corner(self) -> Bound:
+        """Warp's older name of `upper`."""
+        return self.upper
+
+    @domain_bounds_upper_corner.setter
+    def domain_bounds_upper_corner(self, value: Bound) -> None:
+        self.upper = value
 
     def resize(self, nx: int, ny: int, nz: int) -> None:
         """Other numbers of nodes, for the surfaces from now on."""
@@ -270,6 +288,13 @@ class MarchingCubes:
     ) -> tuple[array, array]:
         """Warp's older name of `extract`."""
         return cls.extract(field, threshold, lower=domain_bounds_lower_corner, upper=domain_bounds_upper_corner)
+
+
+def _one_of(name: str, value: Bound, older: str, older_value: Bound) -> Bound:
+    """What is given under one of two names."""
+    if value is not None and older_value is not None:
+        raise TypeError(f"MarchingCubes got both '{name}' and '{older}', which is its older name; leave one out")
+    return older_value if value is None else value
 
 
 def _check(field: array) -> None:

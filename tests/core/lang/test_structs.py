@@ -130,3 +130,49 @@ def test_a_matrix_is_not_taken_for_its_transpose():
         s.m = np.ones((3, 2))
     s.m = np.arange(6.0)
     assert s.m[1] == (3.0, 4.0, 5.0)
+
+
+@sim.struct
+class Part:
+    x: float
+    v: sim.vec3
+    values: sim.array[float]
+
+
+@sim.struct
+class Whole:
+    v: sim.vec3
+    m: sim.mat22
+    inner: Part
+
+
+@sim.kernel
+def firsts(s: Whole, out: sim.array[float]):
+    out[0] = s.v[0]
+    out[1] = s.m[0, 0]
+    out[2] = s.inner.x
+    out[3] = s.inner.v[0]
+    out[4] = s.inner.values[0]
+
+
+def seen_by_kernels(s):
+    out = sim.zeros(5, dtype=float)
+    sim.launch(firsts, 1, inputs=[s], outputs=[out])
+    return out.list()
+
+
+def test_a_field_holds_a_copy():
+    """What is set is not changed by what happens to where it came from, nor the other way round."""
+    v, m, values = sim.vec3(1, 2, 3), sim.mat22(1, 2, 3, 4), sim.array([1.0], dtype=float)
+    inner = Part(1.0, v, values)
+    s = Whole(v, m, inner)
+    other = Whole()
+    other.v, other.m, other.inner = s.v, s.m, s.inner
+    v.x, m[0, 0], inner.x, inner.v.x = 9.0, 9.0, 9.0, 8.0
+    assert seen_by_kernels(s) == seen_by_kernels(other) == [1.0] * 5
+    s.v.x, s.m[0, 0], s.inner.x, s.inner.v.x = 5.0, 5.0, 5.0, 5.0
+    assert seen_by_kernels(s) == [5.0, 5.0, 5.0, 5.0, 1.0]
+    assert seen_by_kernels(other) == [1.0] * 5
+    assert (v.x, m[0, 0], inner.x, inner.v.x) == (9.0, 9.0, 9.0, 8.0)
+    values.fill_(7.0)  # arrays are shared
+    assert s.inner.values is values and seen_by_kernels(other)[4] == 7.0

@@ -115,9 +115,22 @@ def test_refused() -> None:
         extract(np.zeros((3, 3, 3)))
     with pytest.raises(ValueError, match=r"the grid has \(2, 2, 2\) nodes; call resize"):
         sim.MarchingCubes(2, 2, 2).surface(sim.zeros((3, 3, 3), dtype=float), 0.0)
+    for older in ("domain_bounds_lower_corner", "domain_bounds_upper_corner"):
+        both = {older.split("_")[2]: (0.0, 0.0, 0.0), older: (1.0, 1.0, 1.0)}
+        with pytest.raises(TypeError, match=f"got both '{older.split('_')[2]}' and '{older}'"):
+            sim.MarchingCubes(2, 2, 2, **both)
     field = sim.zeros((3, 3, 3), dtype=float)
     with pytest.raises(NotImplementedError, match="cannot be used during a capture"), sim.ScopedCapture():
         extract(field)
+
+
+def test_older_names_of_the_corners() -> None:
+    cubes = sim.MarchingCubes(2, 2, 2, domain_bounds_lower_corner=(1.0, 1.0, 1.0), upper=(2.0, 2.0, 2.0))
+    assert (cubes.lower, cubes.domain_bounds_upper_corner) == ((1.0, 1.0, 1.0), (2.0, 2.0, 2.0))
+    cubes.domain_bounds_lower_corner, cubes.domain_bounds_upper_corner = (0.0, 0.0, 0.0), (4.0, 4.0, 4.0)
+    cubes.surface(sim.array([[[-1.0, 1.0]] * 2] * 2, dtype=float), 0.0)
+    np.testing.assert_allclose(cubes.verts.numpy()[:, 2], 2.0)
+    np.testing.assert_allclose(cubes.verts.numpy().max(0), [4.0, 4.0, 2.0])
 
 
 def test_names_of_warps_geometry() -> None:

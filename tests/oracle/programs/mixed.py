@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from oracle_helpers import values_and_gradients
+from oracle_helpers import values_and_gradients, values_only
 
 import sim as wp
 
@@ -288,3 +288,31 @@ def conditions_that_draw():
     state, n = wp.zeros((12, 4), dtype=wp.uint32), wp.zeros(12, dtype=int)
     wp.launch(walk, dim=12, inputs=[wp.array(values, dtype=float), state, n])
     return [state.numpy(), n.numpy(), *values_and_gradients(wp, weigh, [values])]
+
+
+def grad_made_outside_of_kernels():
+    @wp.func
+    def height(x: float, y: float):
+        return x * x * wp.sin(y)
+
+    slopes = wp.grad(height)
+
+    @wp.kernel(enable_backward=False)
+    def work(x: wp.array(dtype=float), y: wp.array(dtype=float), out: wp.array(dtype=float)):
+        i = wp.tid()
+        by_x, by_y = slopes(x[i], y[i])
+        out[i] = by_x - 2.0 * by_y
+
+    return values_only(wp, work, [np.float32([0.5, -1.5, 2.0]), np.float32([0.3, 1.0, -2.0])], wp.float32)
+
+
+def sums_of_runtime_loops():
+    @wp.kernel
+    def work(x: wp.array(dtype=float), y: wp.array2d(dtype=float), out: wp.array(dtype=float)):
+        i = wp.tid()
+        total = x[i]
+        for k in range(y.shape[1]):
+            total += y[i, k]
+        out[i] = total * total
+
+    return values_and_gradients(wp, work, [np.float32([0.5, -1.5]), np.float32([[1.0, 2.0, 0.5], [0.25, -1.0, 4.0]])])

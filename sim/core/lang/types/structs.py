@@ -122,7 +122,11 @@ def unset_value(field: Type) -> Any:
 
 
 class HostStruct:
-    """A struct on the host: fields start at zero (arrays at None) and are set by attribute."""
+    """A struct on the host: fields start at zero (arrays at None) and are set by attribute.
+
+    Vectors, matrices and structs are copied when they are set, as they are in memory; what a field holds can be
+    changed in place, `s.inner.x = 1.0`.
+    """
 
     _sim_struct_: Struct
 
@@ -150,7 +154,7 @@ class HostStruct:
             value = field() if value is None else field(*np.ravel(_of_components(value, name, field)))
         if isinstance(field, ArrayType) and value is not None:
             _check_array(value, name, field)
-        object.__setattr__(self, name, value)
+        object.__setattr__(self, name, _own(value))
 
     def to(self, device: Any) -> HostStruct:
         """The same with its arrays, those of structs in it too, on a device."""
@@ -166,6 +170,16 @@ class HostStruct:
     def __repr__(self) -> str:
         kind: Struct = self._sim_struct_
         return f"{kind.name}({', '.join(f'{k}={getattr(self, k)!r}' for k in kind.fields)})"
+
+
+def _own(value: Any) -> Any:
+    """What a field holds of a value that could be changed elsewhere: a copy; of arrays themselves."""
+    if isinstance(value, Composite):
+        return Composite(value.type, value.data)
+    if isinstance(value, HostStruct):
+        kind: Struct = value._sim_struct_
+        return HostStruct(kind, **{key: getattr(value, key) for key in kind.fields})
+    return value
 
 
 def _of_components(value: Any, name: str, field: Homogeneous) -> np.ndarray:

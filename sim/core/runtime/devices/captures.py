@@ -8,6 +8,7 @@ messages that kernels print appear once.
 
 from __future__ import annotations
 
+from enum import IntEnum
 from types import TracebackType
 
 from sim.core.lang.errors import NotSupportedError, SimError
@@ -23,6 +24,14 @@ from sim.core.runtime.memory.gradient_owners import GradientOwners
 
 class CaptureError(SimError, RuntimeError):
     """A capture that is begun twice, ended without a beginning, or launched before its end."""
+
+
+class CaptureMode(IntEnum):
+    """What `capture_mode=` takes in Warp: which calls of CUDA break a capture off.  Nothing depends on it here."""
+
+    GLOBAL = 0
+    THREAD_LOCAL = 1
+    RELAXED = 2
 
 
 class _Capture:

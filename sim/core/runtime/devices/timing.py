@@ -81,6 +81,8 @@ class ScopedTimer:
     (None: `timing_print`).  use_nvtx, color, skip_tape: taken for Warp's programs.
     """
 
+    enabled: ClassVar[bool] = True
+    """Whether timers do anything: `ScopedTimer.enabled = False` silences those of a whole program."""
     depth: ClassVar[int] = 0
     """How many timers are open: the lines of inner ones are indented."""
 
@@ -98,7 +100,7 @@ class ScopedTimer:
         report_func: Callable[[list[TimingResult], str], None] | None = None,
         skip_tape: bool = False,
     ) -> None:
-        self.name, self.active, self.print, self.times, self.elapsed = name, active, print, dict, 0.0
+        self.name, self.active, self.print, self.times, self.elapsed = name, active and self.enabled, print, dict, 0.0
         self.detailed, self.synchronize, self.cuda_filter, self.report = detailed, synchronize, cuda_filter, report_func
         self.timing_results: list[TimingResult] = []
         self._profiler: Any = None

@@ -7,6 +7,7 @@ kernel is compiled for itself: an option or an error of one does not touch the o
 from __future__ import annotations
 
 import sys
+import warnings
 import weakref
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
@@ -14,7 +15,7 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from sim.core import config
-from sim.core.lang.errors import KernelError, NotSupportedError, did_you_mean
+from sim.core.lang.errors import KernelError, NotSupportedError, depth_of_user, did_you_mean
 from sim.core.lang.frontend.source import own_module
 from sim.core.runtime.devices.device import Device, DeviceLike, get_device, get_devices
 
@@ -85,13 +86,17 @@ class Module:
 
         Returns whether all could be compiled.  `block_dim` is accepted as in Warp.
         """
-        good = True
+        return not self.failures(get_device(device))
+
+    def failures(self, device: Device) -> dict[str, Exception]:
+        """Compile the kernels whose types are known; what was raised for those that cannot be, by name."""
+        failed: dict[str, Exception] = {}
         for kernel in self.kernels.values():
             try:
-                kernel.compile(get_device(device))
-            except (KernelError, NotSupportedError):
-                good = False
-        return good
+                kernel.compile(device)
+            except (KernelError, NotSupportedError) as problem:
+                failed[kernel.__qualname__.rpartition(".")[2]] = problem
+        return failed
 
     def unload(self) -> None:
         """Forget what was compiled: the next launches trace and compile anew."""
@@ -162,7 +167,8 @@ def load_module(
     """Compiles the kernels of a module ahead of their first launch, by default of the module that calls.
 
     recursive: those of its submodules too.  device: one or several; None: all.  `block_dim` and `max_workers` are
-    accepted as in Warp.  Raises RuntimeError where no kernel is defined in the module that is named.
+    accepted as in Warp.  Raises RuntimeError where no kernel is defined in the module that is named.  A kernel that
+    cannot be compiled is warned about, and raises when it is launched; the others are compiled.
     """
     found = _found(module)
     modules = [found] if found.kernels else []
@@ -180,7 +186,10 @@ def force_load(
     block_dim: int | None = None,
     max_workers: int | None = None,
 ) -> None:
-    """Compiles the kernels of these modules, by default of all of the user's, for one device, several or all."""
+    """Compiles the kernels of these modules, by default of all of the user's, for one device, several or all.
+
+    Warns about those that cannot be compiled; they raise when they are launched.
+    """
     if device is None:
         devices: list[DeviceLike] = list(get_devices())
     elif isinstance(device, (str, Device)):
@@ -189,5 +198,6 @@ def force_load(
         devices = list(device)
     own = [module for name, module in list(_modules.items()) if not own_module(name)]
     for module in own if modules is None else modules:
-        for each in devices:
-            _found(module).load(each)
+        failed = [item for each in devices for item in _found(module).failures(get_device(each)).items()]
+        for name, problem in dict(failed).items():
+            warnings.warn(f"kernel '{name}' cannot be compiled: {problem}", stacklevel=depth_of_user())

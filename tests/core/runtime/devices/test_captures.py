@@ -40,6 +40,15 @@ def test_a_capture_changes_nothing_until_it_is_launched():
     assert b.numpy().tolist() == [3.0, 9.0, 3.0, 3.0]
 
 
+def test_modes_of_captures_change_nothing():
+    assert [int(mode) for mode in sim.CaptureMode] == [0, 1, 2]
+    a = sim.zeros(2)
+    with sim.ScopedCapture(capture_mode=sim.CaptureMode.RELAXED) as capture:
+        sim.launch(increment, 2, [a])
+    sim.capture_launch(capture.graph)
+    assert a.list() == [1.0, 1.0]
+
+
 def test_every_launch_of_a_graph_works_on_present_content():
     a = sim.zeros(3)
     sim.capture_begin()

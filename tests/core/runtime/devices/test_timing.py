@@ -47,3 +47,11 @@ def test_begin_and_end():
     assert sim.timing_end() == []
     with pytest.raises(sim.SimError, match="without timing_begin"):
         sim.timing_end()
+
+
+def test_timers_of_a_whole_program_are_silenced(monkeypatch, capsys):
+    monkeypatch.setattr(sim.ScopedTimer, "enabled", False)
+    times: dict[str, list[float]] = {}
+    with sim.ScopedTimer("quiet", dict=times) as timer:
+        pass
+    assert (timer.active, timer.elapsed, times, capsys.readouterr().out) == (False, 0.0, {}, "")

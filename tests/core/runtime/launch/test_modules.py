@@ -186,6 +186,21 @@ def test_loading_compiles_and_leaves_errors_to_the_launch():
     assert a.list() == [4.0]
 
 
+def test_load_module_warns_about_what_cannot_be_compiled():
+    @sim.kernel(module="tests.of.warnings")
+    def sound(a: sim.array[float]):
+        a[0] = 1.0
+
+    @sim.kernel(module="tests.of.warnings")
+    def broken(a: sim.array[float]):
+        a[0] = nothing_of_that_name  # noqa: F821
+
+    with pytest.warns(UserWarning, match="(?s)kernel 'broken' cannot be compiled: .*nothing_of_that_name") as caught:
+        sim.load_module("tests.of.warnings", device="cpu")
+    assert len(caught) == 1 and caught[0].filename == __file__
+    assert sound.specialisations
+
+
 def test_load_module_by_name_object_and_caller():
     for given in (None, __name__, sys.modules[__name__], sim.get_module(__name__)):
         square.unload()
