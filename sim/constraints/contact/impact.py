@@ -20,7 +20,7 @@ Without gravity bodies rest on each other, too, where the acceleration of a step
 curved.
 
 What has a compliance is a spring: its forces turn around what comes, in as many steps as that takes, and it has no
-impacts, nor a restitution.
+impacts, nor a restitution.  Where steps are too long to see that, it is as hard as they can tell (`hard_part`).
 """
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
@@ -32,7 +32,14 @@ from sim.constraints.contact.geometry import gap_of, slip_of, slip_rate_of
 from sim.constraints.contact.hitting import hit_of, hits_of, there_of
 from sim.constraints.contact.impulses.spinning import predicted_of
 from sim.constraints.contact.solids.carrying import carried_of
-from sim.constraints.slots.linearization import motions_of, points_of, row_functions, rows_of, velocities_of
+from sim.constraints.slots.linearization import (
+    masses_of,
+    motions_of,
+    points_of,
+    row_functions,
+    rows_of,
+    velocities_of,
+)
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import max, min, sqrt, static
 from sim.core.lang.frontend.function import Function, func
@@ -169,6 +176,17 @@ def share_of_impact(approach, resting):
 
 
 @func
+def hard_part(compliance, own, dt):
+    """Of a contact with this compliance [m/N], of what gives way to it by own [1/kg]: 1 for what is as hard as a step
+    can tell, 0 for a spring that swings for more than 2 pi steps; smooth between, and flat at both."""
+    part, stiff = 0.0 * own, own * dt * dt
+    if compliance < stiff:
+        softer = compliance / stiff
+        part = (1.0 - softer * softer) * (1.0 - softer * softer)
+    return part
+
+
+@func
 def still_of(start, near):
     """1 where a contact began a step as `near` as what rests does, or inside, and 0 at twice that: then others have
     pushed it in, at once, and it does not press as hard again."""
@@ -189,7 +207,8 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
     sides, velocities, gap = sides_of(slots, real), velocities_of(slots), gap_of(c, slots, real)
     rows_at, hit, slip = rows_of(c, slots, real), hit_of(c, slots, real), slip_of(slots)
     slip_rate, size = slip_rate_of(slots), n_particles + 2 * len(slots.bodies)
-    motions, (_, _, product), predicted = motions_of(slots, real), row_functions(slots), predicted_of(slots)
+    motions, (_, response, product) = motions_of(slots, real), row_functions(slots)
+    predicted, masses_at = predicted_of(slots), masses_of(slots)
     on_body = [g for g, own in enumerate(slots.bodies) if 1 in own]
     carried_speed = carried_speed_of(slots)
     at_once = crowded and not slots.particles
@@ -272,9 +291,12 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
         target, rebound, rests, before, after = real(0.0), real(0.0), still_of(gap_0, near), vec3(), vec3()
         coming, loses = vec3(), real(0.0)
         e = 0.5 * (contacts.surface.restitution[k] + contacts.surface.other_restitution[k])
-        soft = contacts.compliance[k] > 0.0
-        hits, time, hit_share = real(0.0), real(0.0), real(0.0)
-        if not soft and (gap_1 < 0.0 or gap_1 < FAR * (gap_0 - gap_1)):
+        hits, time, hit_share, hard = real(0.0), real(0.0), real(0.0), real(1.0)
+        if contacts.compliance[k] > 0.0:
+            masses, inertias = masses_at(p_k, b_k, begun, moving.w, moving.bodies)
+            _, G_0 = rows_at(x_0, begun, placed_k, data_k)
+            hard = hard_part(contacts.compliance[k], product(G_0[0], response(G_0[0], masses, inertias)), dt)
+        if hard > 0.0 and (gap_1 < 0.0 or gap_1 < FAR * (gap_0 - gap_1)):
             C_0, G_0 = rows_at(x_0, begun, placed_k, data_k)
             v_0 = velocities(p_k, b_k, moving.v, moving.body_qd)
             rate = product(G_0[0], v_0)
@@ -291,7 +313,7 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
             if static(n_particles == 0):
                 if weightless:  # what this step alone brings back, as two turn about each other, rests
                     comes = min(comes, -rate)
-            hit_share = share_of_impact(comes, pulled)
+            hit_share = hard * share_of_impact(comes, pulled)
             rests *= 1.0 - hit_share
             if gap_1 < 0.0 or soon:
                 hits, time = hit_share * hits_of(rate, (gap_1 - C_0[0]) / dt), s * dt
@@ -327,7 +349,7 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
                         at_impact = [motion[i] / dt + (known_since(s) - 0.5) * faster[i] for i in static(range(size))]
                         coming, loses = slip_rate(n, share, arms, at_impact), (1.0 - e) * max(approach, 0.0)
             before = (hit_share * s) * slip(n, share, arms, since, moved, turns)
-        if not soft and e > 0.0 and gap_1 >= 0.0 and rests == 0.0:
+        if hard > 0.0 and e > 0.0 and gap_1 >= 0.0 and rests == 0.0:
             target = real(LATER)
         if static(cornered):
             if rests > 0.0:
