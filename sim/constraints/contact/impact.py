@@ -41,7 +41,7 @@ from sim.constraints.slots.linearization import (
     velocities_of,
 )
 from sim.constraints.slots.pattern import Slots
-from sim.core.lang.frontend.builtins import max, min, sqrt, static
+from sim.core.lang.frontend.builtins import abs, max, min, sqrt, static
 from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.library.quaternion import quat_rotate, quat_rotate_inv
 from sim.core.lang.library.vector import dot, length
@@ -85,19 +85,25 @@ FAR = 3.0
 def time_of_impact(start, end, faster):
     """The root s in [-LATEST, 1] of C(s), see above; start = C^-, end = C*, faster = a h^2.
 
-    Where it begins inside the impact was before the step, which came along a line: it is as deep as it came since then.
+    Where it begins inside the impact was before the step, which came along a line: it is as deep as it came since then,
+    at no less than forces make it in half a step.  If it goes out first, the impact is when it comes back.
     1 where it does not reach 0: then others push it in, and it closes at the end of the step.
     """
-    s = 0.0 * start
+    s, curve = 0.0 * start, 0.5 * faster
+    slope = end - start - curve
+    square = slope * slope - 4.0 * curve * start
     if start <= 0.0:
-        slope = end - start - faster  # of the step before
-        if slope < 0.0:
-            s = max(-start / slope, s - LATEST)
+        if slope > 0.0 and curve < 0.0 and square > 0.0:
+            s = min(-(slope + sqrt(square)) / (2.0 * curve), s + 1.0)
+        else:
+            comes = max(curve - slope, abs(curve))  # slope - curve: of the step before
+            if comes > 0.0:
+                s = max(start / comes, s - LATEST)
+            elif start < 0.0:
+                s = s - LATEST
     else:
         if end < 0.0:
-            curve = 0.5 * faster
-            slope = end - start - curve
-            root = sqrt(slope * slope - 4.0 * curve * start)
+            root = sqrt(square)
             if slope < 0.0:
                 s = 2.0 * start / (root - slope)
             else:  # it still rises at first
