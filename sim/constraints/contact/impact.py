@@ -65,6 +65,10 @@ PASSES = 0.5
 """What is in a shape at the end of a step without forces, over what it would be as it approaches: less is no impact,
 half of that not at all."""
 
+STEEP = 6.0
+"""How far what passes goes straight on, over how far it turns away from that: by a parabola that does not come in, up to
+4.  What comes by more is hit, though it may be turned out by the end of the step; from twice this on, all of it."""
+
 NOISE, LIES = 1e-3, 0.05
 """In parts of how far what rests may be: what comes into a shape by less than the first does not, whatever the sign of
 a rounding error says; and what begins a step nearer than the second lies on it: of what has no corners it passes
@@ -246,6 +250,8 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
             at, there = there_at(x_1, x_0, poses, begun, v_0, real(1.0), dt)
             end, near = gap(at, there, placed_k, data_k), resting * dt
             found = min(max(PASSES - end / straight, real(0.0)) / (0.5 * PASSES), real(1.0))
+            if found > 0.0:  # then it turns away
+                found *= min(max(2.0 + dt * rate / (STEEP * (end - straight)), real(0.0)), real(1.0))
             comes, least = -straight, static(NOISE) * near
             if static(not cornered):
                 comes, least = start, static(LIES) * near
