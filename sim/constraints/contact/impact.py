@@ -66,8 +66,8 @@ PASSES = 0.5
 half of that not at all."""
 
 STEEP = 6.0
-"""How far what passes goes straight on, over how far it turns away from that: by a parabola that does not come in, up to
-4.  What comes by more is hit, though it may be turned out by the end of the step; from twice this on, all of it."""
+"""How far what passes goes straight on, over how far it turns away from that: up to 4 by a parabola that does not come
+in.  What comes by more is hit, though it may be turned out by the end of the step; from twice this on, all of it."""
 
 NOISE, LIES = 1e-3, 0.05
 """In parts of how far what rests may be: what comes into a shape by less than the first does not, whatever the sign of
