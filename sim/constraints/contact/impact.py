@@ -66,8 +66,8 @@ PASSES = 0.5
 half of that not at all."""
 
 STEEP = 6.0
-"""How far what passes goes straight on, over how far it turns away from that: up to 4 by a parabola that does not come
-in.  What comes by more is hit, though it may be turned out by the end of the step; from twice this on, all of it."""
+"""How far what passes a face goes straight on, over how far it turns away: up to 4 by a parabola that does not come in.
+What comes by more is hit, though it may be turned out by the end of the step; from twice this on, all of it."""
 
 NOISE, LIES = 1e-3, 0.05
 """In parts of how far what rests may be: what comes into a shape by less than the first does not, whatever the sign of
@@ -227,6 +227,7 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
     passed_by = cornered or bool(slots.bodies)
     faces_turn, points_at = cornered and any(0 in own for own in slots.bodies), points_of(c, slots, real)
     point = 2 * on_body[0] if cornered and on_body else 0  # of the rows, that which moves beside the frame
+    facing = point if cornered else n_particles  # a row of unit length, as long as there are bodies
 
     @func
     def from_face(n, x_1, x_0, poses, begun, v_0, placed_k, dt):
@@ -250,8 +251,10 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
             at, there = there_at(x_1, x_0, poses, begun, v_0, real(1.0), dt)
             end, near = gap(at, there, placed_k, data_k), resting * dt
             found = min(max(PASSES - end / straight, real(0.0)) / (0.5 * PASSES), real(1.0))
-            if found > 0.0:  # then it turns away
-                found *= min(max(2.0 + dt * rate / (STEEP * (end - straight)), real(0.0)), real(1.0))
+            if found > 0.0:  # then it turns away, from the same face or to another
+                _, G_1 = rows_at(at, there, placed_k, data_k)
+                if dot(n, G_1[0][facing]) > CORNER:
+                    found *= min(max(2.0 + dt * rate / (STEEP * (end - straight)), real(0.0)), real(1.0))
             comes, least = -straight, static(NOISE) * near
             if static(not cornered):
                 comes, least = start, static(LIES) * near
@@ -331,7 +334,7 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
                 hits, time = hit_share * hits_of(rate, (gap_1 - C_0[0]) / dt), s * dt
                 if static(passed_by):
                     passes = passing(
-                        C_0[0], rate, G_0[0][point], x_1, x_0, poses, begun, v_0, placed_k, data_k, resting, dt
+                        C_0[0], rate, G_0[0][facing], x_1, x_0, poses, begun, v_0, placed_k, data_k, resting, dt
                     )
                     if passes > 0.0:  # at the end of the step, and by what is left as it hits
                         hit_share *= 1.0 - passes
