@@ -315,7 +315,7 @@ class FrictionStep:
             form, threads = over_all(t.batch.set)
             kernel = make_meeting(t.batch.set.constraint, t.batch.set.slots, model.dtype, form, self.crowded)
             launch(kernel, threads, [*self.memory.all_of(t), t.contacts, moving, dt])
-        self.loads.share()
+        self.loads.share(dt)
         if self._hit_at_once:
             self._at_once(make_hit_at_once, dt)
 

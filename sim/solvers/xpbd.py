@@ -376,7 +376,7 @@ class SolverXPBD(Solver, key="xpbd"):
                 self.impacts.extrapolate(s, iteration, sweeps)
             held.sweep(s, iteration)
             if iteration == 1:  # there and back
-                self.friction.loads.share_again()
+                self.friction.loads.share_again(s.dt)
         if self.impacts is not None:
             self.impacts.place(s, self._finish)
 

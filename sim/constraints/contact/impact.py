@@ -20,7 +20,7 @@ Without gravity bodies rest on each other, too, where the acceleration of a step
 curved.
 
 What has a compliance is a spring: its forces turn around what comes, in as many steps as that takes, and it has no
-impacts, nor a restitution.
+impacts, nor a restitution.  Where steps are too long to see that, it is as hard as they can tell (`hard_part`).
 """
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
@@ -32,10 +32,17 @@ from sim.constraints.contact.geometry import gap_of, slip_of, slip_rate_of
 from sim.constraints.contact.hitting import hit_of, hits_of, there_of
 from sim.constraints.contact.impulses.spinning import predicted_of
 from sim.constraints.contact.solids.carrying import carried_of
-from sim.constraints.slots.linearization import motions_of, points_of, row_functions, rows_of, velocities_of
+from sim.constraints.slots.linearization import (
+    masses_of,
+    motions_of,
+    points_of,
+    row_functions,
+    rows_of,
+    velocities_of,
+)
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.embedding import fields_at
-from sim.core.lang.frontend.builtins import max, min, sqrt, static
+from sim.core.lang.frontend.builtins import abs, max, min, sqrt, static
 from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.library.quaternion import quat_rotate, quat_rotate_inv
 from sim.core.lang.library.vector import dot, length
@@ -59,6 +66,10 @@ PASSES = 0.5
 """What is in a shape at the end of a step without forces, over what it would be as it approaches: less is no impact,
 half of that not at all."""
 
+STEEP = 6.0
+"""How far what passes a face goes straight on, over how far it turns away: up to 4 by a parabola that does not come in.
+What comes by more is hit, though it may be turned out by the end of the step; from twice this on, all of it."""
+
 NOISE, LIES = 1e-3, 0.05
 """In parts of how far what rests may be: what comes into a shape by less than the first does not, whatever the sign of
 a rounding error says; and what begins a step nearer than the second lies on it: of what has no corners it passes
@@ -79,19 +90,25 @@ FAR = 3.0
 def time_of_impact(start, end, faster):
     """The root s in [-LATEST, 1] of C(s), see above; start = C^-, end = C*, faster = a h^2.
 
-    Where it begins inside the impact was before the step, which came along a line: it is as deep as it came since then.
+    Where it begins inside the impact was before the step, which came along a line: it is as deep as it came since then,
+    at no less than forces make it in half a step.  If it goes out first, the impact is when it comes back.
     1 where it does not reach 0: then others push it in, and it closes at the end of the step.
     """
-    s = 0.0 * start
+    s, curve = 0.0 * start, 0.5 * faster
+    slope = end - start - curve
+    square = slope * slope - 4.0 * curve * start
     if start <= 0.0:
-        slope = end - start - faster  # of the step before
-        if slope < 0.0:
-            s = max(-start / slope, s - LATEST)
+        if slope > 0.0 and curve < 0.0 and square > 0.0:
+            s = min(-(slope + sqrt(square)) / (2.0 * curve), s + 1.0)
+        else:
+            comes = max(curve - slope, abs(curve))  # slope - curve: of the step before
+            if comes > 0.0:
+                s = max(start / comes, s - LATEST)
+            elif start < 0.0:
+                s = s - LATEST
     else:
         if end < 0.0:
-            curve = 0.5 * faster
-            slope = end - start - curve
-            root = sqrt(slope * slope - 4.0 * curve * start)
+            root = sqrt(square)
             if slope < 0.0:
                 s = 2.0 * start / (root - slope)
             else:  # it still rises at first
@@ -170,6 +187,17 @@ def share_of_impact(approach, resting):
 
 
 @func
+def hard_part(compliance, own, dt):
+    """Of a contact with this compliance [m/N], of what gives way to it by own [1/kg]: 1 for what is as hard as a step
+    can tell, 0 for a spring that swings for more than 2 pi steps; smooth between, and flat at both."""
+    part, stiff = 0.0 * own, own * dt * dt
+    if compliance < stiff:
+        softer = compliance / stiff
+        part = (1.0 - softer * softer) * (1.0 - softer * softer)
+    return part
+
+
+@func
 def still_of(start, near):
     """1 where a contact began a step as `near` as what rests does, or inside, and 0 at twice that: then others have
     pushed it in, at once, and it does not press as hard again."""
@@ -190,7 +218,8 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
     sides, velocities, gap = sides_of(slots, real), velocities_of(slots), gap_of(c, slots, real)
     rows_at, hit, slip = rows_of(c, slots, real), hit_of(c, slots, real), slip_of(slots)
     slip_rate, size = slip_rate_of(slots), n_particles + 2 * len(slots.bodies)
-    motions, (_, _, product), predicted = motions_of(slots, real), row_functions(slots), predicted_of(slots)
+    motions, (_, response, product) = motions_of(slots, real), row_functions(slots)
+    predicted, masses_at = predicted_of(slots), masses_of(slots)
     on_body = [g for g, own in enumerate(slots.bodies) if 1 in own]
     carried_speed = carried_speed_of(slots)
     at_once = crowded and not slots.particles
@@ -199,6 +228,7 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
     passed_by = cornered or bool(slots.bodies)
     faces_turn, points_at = cornered and any(0 in own for own in slots.bodies), points_of(c, slots, real)
     point = 2 * on_body[0] if cornered and on_body else 0  # of the rows, that which moves beside the frame
+    facing = point if cornered else n_particles  # a row of unit length, as long as there are bodies
 
     @func
     def from_face(n, x_1, x_0, poses, begun, v_0, placed_k, dt):
@@ -222,6 +252,10 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
             at, there = there_at(x_1, x_0, poses, begun, v_0, real(1.0), dt)
             end, near = gap(at, there, placed_k, data_k), resting * dt
             found = min(max(PASSES - end / straight, real(0.0)) / (0.5 * PASSES), real(1.0))
+            if found > 0.0:  # then it turns away, from the same face or to another
+                _, G_1 = rows_at(at, there, placed_k, data_k)
+                if dot(n, G_1[0][facing]) > CORNER:
+                    found *= min(max(2.0 + dt * rate / (STEEP * (end - straight)), real(0.0)), real(1.0))
             comes, least = -straight, static(NOISE) * near
             if static(not cornered):
                 comes, least = start, static(LIES) * near
@@ -273,9 +307,12 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
         target, rebound, rests, before, after = real(0.0), real(0.0), still_of(gap_0, near), vec3(), vec3()
         coming, loses = vec3(), real(0.0)
         e = 0.5 * (contacts.surface.restitution[k] + contacts.surface.other_restitution[k])
-        soft = contacts.compliance[k] > 0.0
-        hits, time, hit_share = real(0.0), real(0.0), real(0.0)
-        if not soft and (gap_1 < 0.0 or gap_1 < FAR * (gap_0 - gap_1)):
+        hits, time, hit_share, hard = real(0.0), real(0.0), real(0.0), real(1.0)
+        if contacts.compliance[k] > 0.0:
+            masses, inertias = masses_at(p_k, b_k, begun, moving.w, moving.bodies)
+            _, G_0 = rows_at(x_0, begun, placed_k, data_k)
+            hard = hard_part(contacts.compliance[k], product(G_0[0], response(G_0[0], masses, inertias)), dt)
+        if hard > 0.0 and (gap_1 < 0.0 or gap_1 < FAR * (gap_0 - gap_1)):
             C_0, G_0 = rows_at(x_0, begun, placed_k, data_k)
             v_0 = velocities(p_k, b_k, moving.v, moving.body_qd)
             rate = product(G_0[0], v_0)
@@ -292,13 +329,13 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
             if static(n_particles == 0):
                 if weightless:  # what this step alone brings back, as two turn about each other, rests
                     comes = min(comes, -rate)
-            hit_share = share_of_impact(comes, pulled)
+            hit_share = hard * share_of_impact(comes, pulled)
             rests *= 1.0 - hit_share
             if gap_1 < 0.0 or soon:
                 hits, time = hit_share * hits_of(rate, (gap_1 - C_0[0]) / dt), s * dt
                 if static(passed_by):
                     passes = passing(
-                        C_0[0], rate, G_0[0][point], x_1, x_0, poses, begun, v_0, placed_k, data_k, resting, dt
+                        C_0[0], rate, G_0[0][facing], x_1, x_0, poses, begun, v_0, placed_k, data_k, resting, dt
                     )
                     if passes > 0.0:  # at the end of the step, and by what is left as it hits
                         hit_share *= 1.0 - passes
@@ -328,7 +365,7 @@ def make_impact(c: Constraint, slots: Slots, real: Scalar, form: Form, held: boo
                         at_impact = [motion[i] / dt + (known_since(s) - 0.5) * faster[i] for i in static(range(size))]
                         coming, loses = slip_rate(n, share, arms, at_impact), (1.0 - e) * max(approach, 0.0)
             before = (hit_share * s) * slip(n, share, arms, since, moved, turns)
-        if not soft and e > 0.0 and gap_1 >= 0.0 and rests == 0.0:
+        if hard > 0.0 and e > 0.0 and gap_1 >= 0.0 and rests == 0.0:
             target = real(LATER)
         if static(cornered):
             if rests > 0.0:

@@ -22,7 +22,7 @@ from sim.constraints.contact.forms import contact_struct, moving_struct, sides_o
 from sim.constraints.contact.friction import along_both, inverted, mobility_of, rubbed_against, unturned
 from sim.constraints.contact.geometry import contact_of, gap_of, slip_of, slip_rate_of
 from sim.constraints.contact.hitting import hit_of, meeting_of, rate_at_impact, shifts_of, two_sided
-from sim.constraints.contact.impact import approach_of, rebound_of, resting_speed
+from sim.constraints.contact.impact import approach_of, hard_part, rebound_of, resting_speed
 from sim.constraints.contact.impulses.energy import budget_of, halfway_of
 from sim.constraints.contact.impulses.restitution import held_back_of
 from sim.constraints.contact.surface import impact_struct, surface_struct
@@ -36,7 +36,7 @@ from sim.constraints.slots.linearization import (
     row_functions,
     rows_of,
     velocities_of,
-)
+)  # fmt: skip
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.embedding import fields_at
 from sim.core.lang.frontend.builtins import abs, static, tid
@@ -90,7 +90,7 @@ def make_foresight(c: Constraint, slots: Slots, real: Scalar, rough: bool) -> Ke
     particle_type, position = layout.type(real), layout.position
     n_particles = len(slots.particles)
     movers, motions, velocities = movers_of(slots), motions_of(slots, real), velocities_of(slots)
-    rows_at, (_, _, product) = rows_of(c, slots, real), row_functions(slots)
+    rows_at, masses_at, (_, response, product) = rows_of(c, slots, real), masses_of(slots), row_functions(slots)
 
     @kernel(name=f"foresee_{c.name}_{slots.kinds}")
     def foresee(
@@ -99,6 +99,7 @@ def make_foresight(c: Constraint, slots: Slots, real: Scalar, rough: bool) -> Ke
         data: Data,
         surface: Surface,
         compliance: array[real],
+        w: array[real],
         x_ref: array[vec3],
         v: array[vec3],
         bodies: Bodies,
@@ -124,7 +125,9 @@ def make_foresight(c: Constraint, slots: Slots, real: Scalar, rough: bool) -> Ke
         at, what, found = real(-1.0), 0, 0
         hard = False
         if rough:
-            hard = compliance[k] == 0.0
+            masses, inertias = masses_at(p_k, b_k, begun, w, bodies)
+            own = product(G_0[0], response(G_0[0], masses, inertias))
+            hard = compliance[k] == 0.0 or hard_part(compliance[k], own, dt) > 0.0
         if hard:
             v_0 = velocities(p_k, b_k, v, body_qd)
             a, s, approach = approach_of(C_0[0], C[0], product(G_0[0], v_0), dt)
@@ -277,7 +280,8 @@ def make_look_at_velocities(c: Constraint, slots: Slots, real: Scalar, crowded: 
                 between += between_there(arms, velocity, shifted)
             dlam = (rebound - away) * dt / own
             if contacts.compliance[k] > 0.0:
-                dlam = real(0.0)
+                hard = hard_part(contacts.compliance[k], own, dt)
+                dlam = hard * dlam - (1.0 - hard) * contacts.late[k]
             slip, coming = dt * (between - contacts.impacts.after[k]), contacts.impacts.coming[k]
             if dot(pulled, pulled) > 0.0 and dot(coming, coming) > 0.0:  # where joints answer, see `Answered`
                 along, slips = along_both(T, pulled), along_both(T, coming + slip / dt)

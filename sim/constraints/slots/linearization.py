@@ -270,6 +270,23 @@ def pushes_from_start(c: Constraint, start_direction: bool) -> bool:
 
 
 @memoize
+def pushes_along_of(c: Constraint, slots: Slots, active: tuple[int, ...]) -> Function:
+    """`pushes_along(G_0, G, alpha, masses, inertias)` in a kernel: what the active rows push along that push from the
+    start, with gradients G_0 there and G at the end, the more of the latter the softer they are."""
+    m, (between, response, product) = len(active), row_functions(slots)
+    alike = [[j for j in range(m) if active[j] in vector] for r in active for vector in c.vectors if r in vector]
+
+    @func
+    def pushes_along(G_0, G, alpha, masses, inertias):
+        own = [product(G[i], response(G[i], masses, inertias)) for i in static(range(m))]
+        # of components of a vector the mean: the trace is the same in all axes
+        mean = [sum([own[j] for j in static(alike[i])]) / static(len(alike[i])) for i in static(range(m))]
+        return [between(G_0[i], G[i], elastic_share(alpha[i], mean[i])) for i in static(range(m))]
+
+    return pushes_along
+
+
+@memoize
 def linearization_of(c: Constraint, slots: Slots, real: Scalar, damped: bool, start_direction: bool) -> Function:
     """`linearization(k, points, ..., turn, lam)` in a kernel, with the arguments of the projection: of constraint k
 
@@ -286,10 +303,12 @@ def linearization_of(c: Constraint, slots: Slots, real: Scalar, damped: bool, st
     resists, m = tuple(slowing and acts for acts in c.damped), len(active)
     slowed, driven, chosen = any(resists), c.driven, pushes_from_start(c, start_direction)
     rows_at, movers, masses_at = rows_of(c, slots, real), movers_of(slots), masses_of(slots)
-    motions = motions_of(slots, real)
-    between, response, product = row_functions(slots)
+    motions, pushes_along, (_, _, product) = (
+        motions_of(slots, real),
+        pushes_along_of(c, slots, active),
+        row_functions(slots),
+    )
     n_particles = len(slots.particles)
-    alike = [[j for j in range(m) if active[j] in vector] for r in active for vector in c.vectors if r in vector]
     parameter_names = tuple(c.parameters)
     ke_at, kd_at, vel_at = (
         parameter_names.index(name) if name in parameter_names else -1
@@ -312,11 +331,7 @@ def linearization_of(c: Constraint, slots: Slots, real: Scalar, damped: bool, st
         D = G
         if chosen:
             _, every = rows_at([x_ref[p_k[p]] for p in static(range(n_particles))], begun, placed_k, data_k)
-            G_0 = [every[active[i]] for i in static(range(m))]
-            own = [product(G[i], response(G[i], masses, inertias)) for i in static(range(m))]
-            # of components of a vector the mean: the trace is the same in all axes
-            mean = [sum([own[j] for j in static(alike[i])]) / static(len(alike[i])) for i in static(range(m))]
-            D = [between(G_0[i], G[i], elastic_share(alpha[i], mean[i])) for i in static(range(m))]
+            D = pushes_along([every[active[i]] for i in static(range(m))], G, alpha, masses, inertias)
         if slowed:  # how far all has come since the step began
             since = motions(p_k, of_p, x_ref, dx_b, turn_b)
         terms = []

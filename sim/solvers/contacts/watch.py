@@ -220,7 +220,7 @@ class ContactWatch:
             at = [particle, bodies.dx, bodies.turn]
             written = [looked.travel, looked.impact, looked.kind, looked.switching]
             kernel = make_foresight(made.constraint, made.slots, model.dtype, looked.rough)
-            given = [*self._declared(looked), looked.surface, made.compliance]
+            given = [*self._declared(looked), looked.surface, made.compliance, model.particle_inv_mass]
             launch(kernel, made.count, [*given, *moving, *at], written)
 
     def _look(self, s: Substep, batch: ConstraintBatch | None, rows: Rows | None, done: int, velocities: bool) -> None:

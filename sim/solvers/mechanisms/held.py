@@ -63,10 +63,11 @@ which is known the better the less there is left to do."""
 
 
 def rigid_batches(batches: Sequence[ConstraintBatch]) -> list[ConstraintBatch]:
-    """Constraints without compliance that hold what contacts with friction or restitution may touch, or what others of
-    them hold together with that.
+    """Joints of bodies, and other constraints without compliance, that hold what contacts with friction or restitution
+    may touch, or what others of them hold together with that.
 
-    Limits of joints are among them; drives and what has a largest force are not.
+    Limits of joints are among them; drives and what has a largest force are not.  A joint of any compliance is, so that
+    impacts are a smooth function of it: what gives way by next to nothing answers an impact as what does not.
     """
     touched: tuple[set[int], set[int]] = (set(), set())
     rigid = [batch for batch in batches if _is_rigid(batch)]
@@ -96,6 +97,8 @@ def _is_rigid(batch: ConstraintBatch) -> bool:
         or not made.count
     ):
         return False
+    if c.of_joint:
+        return True
     soft = np.asarray(made.compliance.numpy()).reshape(made.count, -1)[:, [r for r in range(c.rows) if c.elastic[r]]]
     return bool((soft == 0.0).any())
 
@@ -338,7 +341,7 @@ class HeldVelocities:
         for held in self._held:
             made, kernel = held.batch.set, held.at_impact.realign
             given = [made.points, held.mechanism, held.batch.placing, held.batch.parameters_in(s.after)]
-            given += [model.particle_inv_mass, s.reference, bodies.start, s.dt, self.since]
+            given += [made.compliance, model.particle_inv_mass, s.reference, bodies.start, s.dt, self.since]
             given += [held.batch.multiplier, held.foreseen, s.particle, bodies.dx, bodies.turn]
             given += [self._particle, self._dx, self._turn]
             for rows in held.batch.colors:
@@ -373,7 +376,7 @@ class HeldVelocities:
                 made, kernel = held.batch.set, make_closed(held.batch.set.constraint, held.batch.set.slots, model.dtype)
                 given = [made.points, held.mechanism, held.batch.placing, held.batch.parameters_in(s.after)]
                 for _, rows in swept([(held.batch, rows) for rows in held.batch.colors], again % 2 == 1):
-                    inputs = [rows.begin, *given, bodies.start, self.since, held.rows]
+                    inputs = [rows.begin, *given, bodies.start, self.since, held.batch.multiplier, held.rows]
                     launch(kernel, rows.count, inputs, [s.particle, bodies.dx, bodies.turn])
 
     def settle(self, s: Substep) -> None:

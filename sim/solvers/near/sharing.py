@@ -70,20 +70,20 @@ class LoadSharing:
         """Arrays that every step writes before it reads them."""
         return [self._row, self._load, self._part, self._shared, self._takes, self._shares]
 
-    def share(self) -> None:
+    def share(self, dt: float) -> None:
         """Shares the multipliers of contacts that rest, once positions are done."""
         if self._groups:
-            self._take(late=False)
+            self._take(dt, late=False)
             inputs = [self._offset, self._row, self._load, self._part]
             with recording.paused():
                 launch(sharing_kernels(self.model.dtype).choose, self._groups, inputs, [self._takes, self._shares])
             self._share(late=False)
 
-    def share_again(self) -> None:
+    def share_again(self, dt: float) -> None:
         """The same of what sweeps over velocities have made of them: friction that goes by other loads leans a body
         another way, which these have found by then."""
         if self._groups:
-            self._take(late=True)
+            self._take(dt, late=True)
             self._share(late=True)
 
     def _loads(self, late: bool) -> Iterator[tuple[Touching, tuple[Kernel, Kernel], array, array]]:
@@ -92,9 +92,9 @@ class LoadSharing:
             made = t.batch.set
             yield t, make_loads(made.constraint, made.slots, self.model.dtype, late), seats, sides
 
-    def _take(self, late: bool) -> None:
+    def _take(self, dt: float, late: bool) -> None:
         for t, (take, _), seats, sides in self._loads(late):
-            launch(take, seats.size, [seats, sides, t.contacts], [self._row, self._load, self._part])
+            launch(take, seats.size, [seats, sides, t.contacts, dt], [self._row, self._load, self._part])
 
     def _share(self, late: bool) -> None:
         share = sharing_kernels(self.model.dtype).share

@@ -25,7 +25,7 @@ from sim.constraints.contact.forms import Form
 from sim.constraints.contact.impulses.held import HeldLayout, held_row_struct
 from sim.constraints.contact.impulses.rows import kept_of
 from sim.constraints.particles import particle_layout
-from sim.constraints.projection import parameter_struct, solve
+from sim.constraints.projection import parameter_struct, solve, value_type
 from sim.constraints.slots.bodies import body_struct, in_world, matrix_in_world, slot_struct
 from sim.constraints.slots.linearization import movers_of, rows_of
 from sim.constraints.slots.pattern import Slots
@@ -194,8 +194,9 @@ def afterwards_kernels(real: Scalar) -> AfterwardsKernels:
 
 @memoize
 def make_closed(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
-    """Moves what rigid rows hold back onto them, in mechanisms that were hit: what went straight on is beside its
-    circle by (h v)^2, which the next step would take for a velocity."""
+    """Moves what rows hold back onto them, in mechanisms that were hit: what went straight on is beside its circle by
+    (h v)^2, which the next step would take for a velocity.  Where a row has a compliance, to where that holds what
+    positions ended with: as far as (h v)^2 alone, to the share in which it gives way."""
     Data, SlotData, Bodies, Rows = (
         parameter_struct(c, real),
         slot_struct(c, slots, real),
@@ -205,7 +206,7 @@ def make_closed(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     vec3, vec5, quat, layout = vector(3, real), vector(5, real), quaternion(real), particle_layout(real)
     own, rows_at, movers = HeldLayout(c, slots), rows_of(c, slots, real), movers_of(slots)
     active, q, n_particles, n_bodies = own.active, own.movers, len(slots.particles), len(slots.bodies)
-    m = len(active)
+    m, single, value = len(active), c.rows == 1, value_type(c, real)
 
     @kernel(name=f"close_{c.name}_{slots.kinds}")
     def close(
@@ -216,6 +217,7 @@ def make_closed(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
         data: Data,
         bodies: Bodies,
         since: array[vec5],
+        multiplier: array[value],
         rows: Rows,
         particle: array[layout.type(real)],
         dx: array[vec3],
@@ -228,8 +230,9 @@ def make_closed(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
             C, _ = rows_at(x, poses, fields_at(placing, k), fields_at(data, k))
             lam, part = [real(0.0) for _ in static(range(m))], placed_part(since[mechanism[k]])
             for j in static(range(m)):
-                if rows.numbers[k, m * m + m + j] == 0.0:  # it has no compliance
-                    lam = [lam[i] - rows.numbers[k, i * m + j] * (part * C[active[j]]) for i in static(range(m))]
+                pulled = multiplier[k] if single else multiplier[k][active[j]]
+                left = C[active[j]] + rows.numbers[k, m * m + m + j] * pulled
+                lam = [lam[i] - rows.numbers[k, i * m + j] * (part * left) for i in static(range(m))]
             way = [sum([lam[r] * rows.vectors[k, (m + r) * q + i] for r in static(range(m))]) for i in static(range(q))]
             for p in static(range(n_particles)):
                 particle[p_k[p]] += layout.moved_by(way[p])

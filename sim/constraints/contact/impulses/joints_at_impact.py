@@ -22,7 +22,14 @@ from sim.constraints.contact.impulses.held import HeldLayout, come_of, held_row_
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct, solve, value_type
 from sim.constraints.slots.bodies import body_struct, matrix_in_world, slot_struct
-from sim.constraints.slots.linearization import masses_of, movers_of, row_functions, velocities_of
+from sim.constraints.slots.linearization import (
+    elastic_share,
+    masses_of,
+    movers_of,
+    pushes_along_of,
+    row_functions,
+    velocities_of,
+)
 from sim.constraints.slots.pattern import WORLD, Slots
 from sim.constraints.slots.rotations import exponential, logarithm
 from sim.core.lang.frontend.builtins import max, min, sqrt, static, tid
@@ -178,8 +185,9 @@ def make_impact_kernels(c: Constraint, slots: Slots, real: Scalar, begins: bool)
     n_particles, n_bodies, m, single = len(slots.particles), len(slots.bodies), len(active), c.rows == 1
     q = n_particles + 2 * n_bodies
     (rows_there, store), movers, masses_at = held_rows_of(c, slots, real), movers_of(slots), masses_of(slots)
-    velocities, (_, response, _), come_at = velocities_of(slots), row_functions(slots), come_of(slots, real)
+    velocities, (_, response, product), come_at = velocities_of(slots), row_functions(slots), come_of(slots, real)
     since_impact, places, of_momentum = since_impact_of(slots), places_of(slots), of_momentum_of(slots)
+    pushes_along = pushes_along_of(c, slots, active)
 
     @kernel(name=f"meet_{c.name}_{slots.kinds}")
     def meet(
@@ -239,8 +247,7 @@ def make_impact_kernels(c: Constraint, slots: Slots, real: Scalar, begins: bool)
                 G = [of_momentum(D[i], masses, inertias, turned) for i in static(range(m))]
             wanted = (1.0 - share) * rate[k]
             if static(c.unilateral):  # what has come to a rigid stop is at rest there
-                if compliance[k] == 0.0:
-                    wanted = real(0.0)
+                wanted *= elastic_share(compliance[k] / (dt * dt), product(G[0], response(D[0], masses, inertias)))
             store(k, rows, G, D, masses, inertias, compliance[k], wanted, dt)
 
     @kernel(name=f"realign_{c.name}_{slots.kinds}")
@@ -250,6 +257,7 @@ def make_impact_kernels(c: Constraint, slots: Slots, real: Scalar, begins: bool)
         mechanism: array[int],
         placing: SlotData,
         data: Data,
+        compliance: array[value],
         w: array[real],
         x_ref: array[vec3],
         bodies: Bodies,
@@ -276,8 +284,11 @@ def make_impact_kernels(c: Constraint, slots: Slots, real: Scalar, begins: bool)
             come = come_at(p_k, then_p, x_ref, moved_p, turns_p)
             at, there = places(found[2], x_p, poses_p, begun, moved_p, come)
             _, G = rows_there(k, at, there, placing, data)
-            acted = [x_ref[p_k[p]] if begins else position(of_p[p]) for p in static(range(n_particles))]
-            _, D = rows_there(k, acted, begun if begins else poses, placing, data)
+            _, D = rows_there(k, [position(of_p[p]) for p in static(range(n_particles))], poses, placing, data)
+            if static(begins):
+                _, G_0 = rows_there(k, [x_ref[p_k[p]] for p in static(range(n_particles))], begun, placing, data)
+                alpha = [(compliance[k] if single else compliance[k][active[i]]) / (dt * dt) for i in static(range(m))]
+                D = pushes_along(G_0, D, alpha, masses, inertias)
             lam = multiplier[k] - foreseen[k]
             p = [(lam if single else lam[active[i]]) / dt for i in static(range(m))]
             change = [sum([p[i] * (G[i][j] - D[i][j]) for i in static(range(m))]) for j in static(range(q))]

@@ -32,22 +32,18 @@ def make_relieved(joint: HeldLayout, real: Scalar) -> Kernel:
         k = tid()
         j = joints[k]
         if j >= 0:
-            alpha = real(0.0)
+            G = [rows.vectors[k, a] for a in static(range(q))]
+            M = [rows.vectors[k, q + a] for a in static(range(q))]
+            b = [product([of.vectors[j, i * q + a] for a in static(range(q))], M) for i in static(range(m))]
             for i in static(range(m)):
-                alpha += of.numbers[j, m * m + m + i]
-            if alpha == 0.0:
-                G = [rows.vectors[k, a] for a in static(range(q))]
-                M = [rows.vectors[k, q + a] for a in static(range(q))]
-                b = [product([of.vectors[j, i * q + a] for a in static(range(q))], M) for i in static(range(m))]
-                for i in static(range(m)):
-                    p = real(0.0)
-                    for n in static(range(m)):
-                        p += of.numbers[j, i * m + n] * b[n]
-                    for a in static(range(q)):
-                        rows.vectors[k, q + a] -= p * of.vectors[j, (m + i) * q + a]
-                own = product(G, [rows.vectors[k, q + a] for a in static(range(q))]) + rows.numbers[k, 2]
-                if own > 0.0:
-                    rows.numbers[k, 0] = 1.0 / own
+                p = real(0.0)
+                for n in static(range(m)):
+                    p += of.numbers[j, i * m + n] * b[n]
+                for a in static(range(q)):
+                    rows.vectors[k, q + a] -= p * of.vectors[j, (m + i) * q + a]
+            own = product(G, [rows.vectors[k, q + a] for a in static(range(q))]) + rows.numbers[k, 2]
+            if own > 0.0:
+                rows.numbers[k, 0] = 1.0 / own
 
     relieve.race_free = True  # a limit writes what is its own
     return relieve

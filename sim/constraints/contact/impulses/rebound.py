@@ -13,7 +13,7 @@ from sim.constraints.contact.forms import Form, chosen_of, every, sides_of
 from sim.constraints.contact.friction import along_both, coulomb, pressed_and_rubbed, unturned
 from sim.constraints.contact.geometry import across
 from sim.constraints.contact.hitting import meeting_of, rate_at_impact, shifts_of, two_sided
-from sim.constraints.contact.impact import AT_ONCE
+from sim.constraints.contact.impact import AT_ONCE, hard_part
 from sim.constraints.contact.impulses.restitution import Restitution
 from sim.constraints.contact.impulses.rows import (
     RowLayout,
@@ -221,7 +221,8 @@ def make_rebound(
             if rebound < 0.0:  # what it leaves falls as far as that, and may be held up by others
                 wanted = max(wanted, real(0.0))
             if contacts.compliance[k] > 0.0:  # a spring has no more to say of how fast it is pressed
-                wanted, coupled = real(0.0), 0.0 * coupled
+                hard = hard_part(contacts.compliance[k], own, dt)
+                wanted, coupled = hard * wanted - (1.0 - hard) * own * contacts.late[k], hard * coupled
             if static(n_bodies > 0):
                 given, hit = rubbed - before, contacts.impacts.share[k]
                 b = -(K @ given) - slip

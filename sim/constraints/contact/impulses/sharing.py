@@ -11,7 +11,8 @@ which is lambda = max(G y, 0), with y from as many equations as w has.  Which of
 numbers, by Newton's method on y; the rest is linear in w.  Nothing moves by it: positions are final then, and friction
 is found anew with the velocities.
 
-A step in which something hits is left as it is (see `at_once`), and so is what has a compliance of its own.
+A step in which something hits is left as it is (see `at_once`), and so is what gives way by as much as a step can tell
+(`hard_part`).
 """
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
@@ -21,7 +22,8 @@ from dataclasses import dataclass
 
 from sim.constraints.base import Constraint
 from sim.constraints.contact.forms import contact_struct
-from sim.constraints.contact.impulses.rows import normal_of, placed_of
+from sim.constraints.contact.impact import hard_part
+from sim.constraints.contact.impulses.rows import kept_of, normal_of, placed_of
 from sim.constraints.projection import solve
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import abs, max, min, static, tid
@@ -54,7 +56,7 @@ def make_loads(c: Constraint, slots: Slots, real: Scalar, late: bool) -> tuple[K
     of it.  late: the same between sweeps over velocities, of what these have found by then; rows and parts are known.
     """
     n_bodies, spatial, Contacts = len(slots.bodies), vector(6, real), contact_struct(c, slots, real)
-    placed, (gradient, _, _) = placed_of(c, slots, real), normal_of(c, slots, real)
+    placed, kept, (gradient, _, _) = placed_of(c, slots, real), kept_of(c, slots, real), normal_of(c, slots, real)
 
     @func
     def row_of(k, side, contacts):
@@ -71,6 +73,7 @@ def make_loads(c: Constraint, slots: Slots, real: Scalar, late: bool) -> tuple[K
         seats: array[int],
         side: array[int],
         contacts: Contacts,
+        dt: real,
         row: array[spatial],
         load: array[real],
         part: array[real],
@@ -81,11 +84,14 @@ def make_loads(c: Constraint, slots: Slots, real: Scalar, late: bool) -> tuple[K
             if static(late):
                 load[at] = contacts.multiplier[k] + contacts.late[k] - contacts.cut[k][0]
             else:
-                way, force, rests = spatial(), real(0.0), -contacts.impacts.share[k]
+                way, force, rests, hard = spatial(), real(0.0), -contacts.impacts.share[k], real(1.0)
+                if contacts.compliance[k] > 0.0:
+                    _, _, _, own, _, _ = kept(k, contacts.rows)
+                    hard = hard_part(contacts.compliance[k], own, dt)
                 pushes = contacts.multiplier[k] > 0.0 or contacts.cut[k][0] > 0.0
-                if pushes and contacts.compliance[k] == 0.0 and rests == 0.0 and contacts.impacts.rests[k] > 0.0:
+                if pushes and hard > 0.0 and rests == 0.0 and contacts.impacts.rests[k] > 0.0:
                     # What a contact gives before an impact in any case stays.
-                    force, rests = contacts.multiplier[k] - contacts.cut[k][0], contacts.impacts.rests[k]
+                    force, rests = contacts.multiplier[k] - contacts.cut[k][0], hard * contacts.impacts.rests[k]
                     way = row_of(k, side[k], contacts)
                 row[at], load[at], part[at] = way, force, rests
 

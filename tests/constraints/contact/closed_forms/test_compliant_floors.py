@@ -72,3 +72,30 @@ def test_a_spring_has_no_restitution() -> None:
         floor("ball", True, bounce=0.5)
     floor("ball", True, bounce=0.0)
     floor("ball", True, gives=0.0, bounce=0.5)
+
+
+@pytest.mark.parametrize("case", ["slides", "bounces"])
+@pytest.mark.parametrize("at", [0.0, 2e-6, 2e-5])
+def test_from_hard_to_soft_nothing_jumps(case: str, at: float) -> None:
+    """From 0 to 1e-12 m/N a box that slides was moved by .2 mm, and one that falls had no rebound: the gradient at 0
+    was that of neither.  At 2e-5 the floor gives way by a third of what a step can tell."""
+
+    def world(gives: float) -> sim.Model:
+        cfg = Config(density=500.0, mu=0.3, restitution=0.5 if case == "bounces" else None)
+        made = sim.ModelBuilder(gravity=(0, -G, 0))
+        made.add_ground_plane(cfg=cfg, label="f")
+        height = 0.15 if case == "bounces" else 0.05
+        body = made.add_body([0, height, 0, 0, 0, 0, 1], label="b", velocity=(1.0, 0, 0.2))
+        made.add_shape_box(body, None, 0.05, 0.05, 0.05, cfg=cfg, label="s")
+        model = made.finalize(dtype=sim.float64, requires_grad=True)
+        model["f.compliance"].fill_(gives)
+        return model
+
+    _, by = gradients(world(at), 60, 1 / 240, coordinate("body_q", 0, 0), iterations=4)
+    d = 1e-10
+    ends = [
+        sim.rollout(sim.SolverXPBD(made := world(at + k * d), iterations=4), made.state(), 60, 1 / 240).final
+        for k in (0, 1)
+    ]
+    slope = (ends[1].body_q.numpy()[0, 0] - ends[0].body_q.numpy()[0, 0]) / d
+    assert slope == pytest.approx(by["f.compliance"][0], rel=1e-3)

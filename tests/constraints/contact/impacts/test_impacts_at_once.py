@@ -125,9 +125,8 @@ def test_a_box_slides_into_what_covers_a_part_of_its_face(phase: float, low: flo
 @pytest.mark.parametrize("phase", [0.608, 0.612, 0.614])
 def test_corners_that_a_face_hits_with_as_a_step_ends(phase: float) -> None:
     """They are some thousandths of a step apart.  What one corner pushes out takes others along, which then had no part
-    in the impact: it turned the box, and the derivative was 10 to 13 of 1.27.  Up to 16 % are left since floors share
-    loads."""
-    slides_into(phase, 4, 0.2, "plane", rate=480, rough=0.0)
+    in the impact: it turned the box, and the derivative was 10 to 13 of 1.27.  Up to 5 % are left."""
+    slides_into(phase, 4, 0.06, "plane", rate=480, rough=0.0)
 
 
 def test_two_boxes_meet_on_parts_of_their_faces() -> None:
