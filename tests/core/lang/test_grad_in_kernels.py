@@ -81,19 +81,24 @@ def test_the_derivative_in_closed_form_is_used():
     np.testing.assert_allclose(run(program, 4.0, count=1), [2.5])
 
 
+def check_product_of_derivatives(program):
+    """3 x^2 y x^3 = 3 x^5 y, and its gradient."""
+    x = sim.array([1.5, 0.5], dtype=float, requires_grad=True)
+    out = sim.zeros(1, dtype=float, requires_grad=True)
+    with sim.Tape() as tape:
+        sim.launch(program, 1, inputs=[x], outputs=[out])
+    tape.backward(out)
+    np.testing.assert_allclose(out.numpy(), 3 * 1.5**5 * 0.5, rtol=1e-6)
+    np.testing.assert_allclose(x.grad.numpy(), [15 * 1.5**4 * 0.5, 3 * 1.5**5], rtol=1e-6)
+
+
 def test_a_tape_differentiates_it_once_more():
     @sim.kernel
     def program(x: sim.array[float], out: sim.array[float]):
         dx, dy = sim.grad(cubic)(x[0], x[1])
         out[0] = dx * dy
 
-    x = sim.array([1.5, 0.5], dtype=float, requires_grad=True)
-    out = sim.zeros(1, dtype=float, requires_grad=True)
-    with sim.Tape() as tape:
-        sim.launch(program, 1, inputs=[x], outputs=[out])
-    tape.backward(out)
-    # 3 x^2 y x^3 = 3 x^5 y
-    np.testing.assert_allclose(x.grad.numpy(), [15 * 1.5**4 * 0.5, 3 * 1.5**5], rtol=1e-6)
+    check_product_of_derivatives(program)
 
 
 by_cubic = sim.grad(cubic)
@@ -105,13 +110,7 @@ def test_made_outside_of_kernels():
         dx, dy = by_cubic(x[0], x[1])
         out[0] = dx * dy
 
-    x = sim.array([1.5, 0.5], dtype=float, requires_grad=True)
-    out = sim.zeros(1, dtype=float, requires_grad=True)
-    with sim.Tape() as tape:
-        sim.launch(program, 1, inputs=[x], outputs=[out])
-    tape.backward(out)
-    np.testing.assert_allclose(out.numpy(), 3 * 1.5**5 * 0.5, rtol=1e-6)
-    np.testing.assert_allclose(x.grad.numpy(), [15 * 1.5**4 * 0.5, 3 * 1.5**5], rtol=1e-6)
+    check_product_of_derivatives(program)
     assert by_cubic(2.0, 3.0) == (36.0, 8.0) and sim.grad(sim.sin)(0.0) == 1.0
     for other in (3.0, lambda x: x):
         with pytest.raises(TypeError, match=r"grad takes a function of the language, not .*decorate it with @sim.func"):
