@@ -119,7 +119,7 @@ def a_branch_stores_and_ends_the_loop(x: sim.array2d[f64], out: sim.array[f64], 
             if n > 5:
                 return
         x[i, 1] = x[i, 2] * x[i, 1]
-        for j in range(n):
+        for _ in range(n):
             x[i, 0] = x[i, 0] * x[i, 1] + 0.3
     sim.atomic_add(out, 0, x[i, 0] * x[i, 1])
 
