@@ -97,7 +97,7 @@ def a_branch_finds_a_value_and_whether_to_store(x: sim.array2d[f64], out: sim.ar
             w = x[i, 0]
         if more:
             x[i, n % 3] = w * x[i, 1]
-    for j in range(n):
+    for _ in range(n):
         x[i, 0] = x[i, 0] * x[i, 1] + 0.3
     sim.atomic_add(out, 0, x[i, 0] * x[i, 1])
 
