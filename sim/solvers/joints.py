@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.friction import turning
+from sim.constraints.contact.laws.friction import turning
 from sim.constraints.joints.frames import axis_of, joint_frame_of
 from sim.constraints.projection import parameter_struct
 from sim.constraints.slots.bodies import body_struct, slot_struct

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.constraints.contact.sweep import CROSSED, EDGE_EDGE, PIECES, POINT_TRIANGLE, WORST
+from sim.constraints.contact.positions.sweep import CROSSED, EDGE_EDGE, PIECES, POINT_TRIANGLE, WORST
 from sim.core.lang.types import as_scalar, int32, vector
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array
@@ -58,7 +58,7 @@ class PairLists:
     there are of each kind; offset (particles + 1,), slots: of each particle where it stands in them, 4 row + point.
     detected: (particles,) where the points were; allowed: (particles,) [m] how far they may go from there.
     needed: (2,) the most pairs that any detection has found; moved: (particles,) [m] how much further than allowed each
-    point was at most; report: see `sim.constraints.contact.sweep`.  These three go on until `begin`.
+    point was at most; report: see `sim.constraints.contact.positions.sweep`.  These three go on until `begin`.
     deep: (2 capacity,) how deep each pair was as the last step ended.
     """
 

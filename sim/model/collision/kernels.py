@@ -5,7 +5,7 @@
 
 from dataclasses import dataclass
 
-from sim.constraints.contact.pairs import edge_edge, place_in_triangle, places_on_edges, point_triangle
+from sim.constraints.contact.primitives.pairs import edge_edge, place_in_triangle, places_on_edges, point_triangle
 from sim.constraints.particles import particle_layout
 from sim.core.lang.frontend.builtins import abs, atomic_add, atomic_max, static, tid
 from sim.core.lang.frontend.function import func

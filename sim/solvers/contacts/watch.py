@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.constraints.contact.surface import impact_kinds, impact_struct, surface_struct
-from sim.constraints.contact.switches import (
+from sim.constraints.contact.diagnostics.switches import (
     CLOSING,
     GROWS,
     NEAR,
@@ -26,6 +25,7 @@ from sim.constraints.contact.switches import (
     make_look_at_velocities,
     make_touched,
 )
+from sim.constraints.contact.kernels.surface import impact_kinds, impact_struct, surface_struct
 from sim.constraints.slots.pattern import PARTICLE, WORLD
 from sim.core.lang.types import int32
 from sim.core.runtime.ambient import recording

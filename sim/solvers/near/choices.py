@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.boxes import contact_corner, contact_edges
-from sim.constraints.contact.choice import make_choice, make_unforced, rows_at_once
+from sim.constraints.contact.primitives.box_choice import make_choice, make_unforced, rows_at_once
+from sim.constraints.contact.primitives.boxes import contact_corner, contact_edges
 from sim.constraints.contact.solids.cylinders.ridge_choice import RIDGE_CONTACTS, make_ridge_choice
 from sim.constraints.contact.solids.cylinders.rim_choice import make_rim_choice
 from sim.constraints.contact.solids.cylinders.rim_mesh import contact_rim_mesh

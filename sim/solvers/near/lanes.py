@@ -1,7 +1,7 @@
 """Contacts of bodies that are near each other during a step: looked for as it is predicted, then projected in lanes.
 
 See `sim.model.collision.near` for the kernels.  The rows of a pair are one lane; what a step chooses of them is listed
-by colours, and contacts of one colour share no free body (`sim.constraints.contact.listing`).
+by colours, and contacts of one colour share no free body (`sim.constraints.contact.kernels.listing`).
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sim.constraints.contact.forms import AllListed, Form, Listed, ListedInTurn, SideBySide
-from sim.constraints.contact.listing import BITS, make_listing, make_pick, pick_points
-from sim.constraints.contact.resting import make_keep, make_recall
-from sim.constraints.contact.shapes import contact_plane
+from sim.constraints.contact.kernels.forms import AllListed, Form, Listed, ListedInTurn, SideBySide
+from sim.constraints.contact.kernels.listing import BITS, make_listing, make_pick, pick_points
+from sim.constraints.contact.positions.resting import make_keep, make_recall
+from sim.constraints.contact.primitives.shapes import contact_plane
 from sim.constraints.projection import parameter_struct
 from sim.constraints.slots.bodies import slot_struct
 from sim.core.lang.types import int32, vector

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sim.constraints.contact.shapes import contact_cylinder
+from sim.constraints.contact.primitives.shapes import contact_cylinder
 from sim.constraints.contact.solids.cylinders.ridge_choice import RIDGE_CONTACTS, make_ridge_passing
 from sim.constraints.contact.solids.cylinders.rim_mesh import contact_rim_mesh
 from sim.constraints.contact.solids.cylinders.rim_mesh_choice import make_rim_mesh_passing

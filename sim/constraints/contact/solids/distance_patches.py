@@ -11,7 +11,7 @@ to where the slope along the patch is zero, so that derivatives are those of a p
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint, constraint
-from sim.constraints.contact.boxes import OPEN, middle
+from sim.constraints.contact.primitives.boxes import OPEN, middle
 from sim.constraints.contact.solids.distances import FUNCTIONS, passes_of
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct

@@ -10,7 +10,7 @@ is pushed back; and looks, as it ends, whether one has come through all the same
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint, constraint
-from sim.constraints.contact.pairs import (
+from sim.constraints.contact.primitives.pairs import (
     edge_edge,
     place_in_triangle,
     places_on_edges,

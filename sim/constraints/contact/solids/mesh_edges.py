@@ -10,7 +10,7 @@ surfaces, and met there.
 # mypy: ignore-errors
 
 from sim.constraints.base import constraint
-from sim.constraints.contact.boxes import OPEN, middle
+from sim.constraints.contact.primitives.boxes import OPEN, middle
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct
 from sim.constraints.slots.bodies import body_struct, seen_from, slot_struct

@@ -8,8 +8,8 @@ and how far away, is computed anew in every projection, with its derivative.
 # mypy: ignore-errors
 
 from sim.constraints.base import constraint
-from sim.constraints.contact.boxes import OPEN, middle
-from sim.constraints.contact.pairs import place_in_triangle
+from sim.constraints.contact.primitives.boxes import OPEN, middle
+from sim.constraints.contact.primitives.pairs import place_in_triangle
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct
 from sim.constraints.slots.bodies import body_struct, slot_struct

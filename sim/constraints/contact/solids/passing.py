@@ -9,8 +9,8 @@ looked at: how deep has it been?
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.boxes import middle
-from sim.constraints.contact.pairs import place_in_triangle
+from sim.constraints.contact.primitives.boxes import middle
+from sim.constraints.contact.primitives.pairs import place_in_triangle
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct
 from sim.constraints.slots.bodies import body_struct, slot_struct

@@ -4,7 +4,7 @@
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.boxes import middle
+from sim.constraints.contact.primitives.boxes import middle
 from sim.constraints.contact.solids.distance_patches import RIM, patch_place, slope_of
 from sim.constraints.contact.solids.distances import FUNCTIONS
 from sim.constraints.particles import particle_layout

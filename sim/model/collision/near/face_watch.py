@@ -7,7 +7,7 @@ What is narrower than a triangle may come in beside its corners, and no contact 
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.boxes import middle
+from sim.constraints.contact.primitives.boxes import middle
 from sim.constraints.contact.solids.distance_patches import slope_of
 from sim.constraints.contact.solids.distances import FUNCTIONS
 from sim.constraints.slots.bodies import body_struct, seen_from

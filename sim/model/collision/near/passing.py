@@ -7,7 +7,7 @@ out on the far side, or met by nothing, and neither would be noticed.
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
 # mypy: ignore-errors
 
-from sim.constraints.contact.choice import LOOKED
+from sim.constraints.contact.primitives.box_choice import LOOKED
 from sim.constraints.slots.bodies import body_struct, seen_from
 from sim.core.lang.frontend.builtins import abs, atomic_max, static, tid
 from sim.core.lang.frontend.function import func

@@ -1,4 +1,4 @@
-"""What sides, rims and ends of cylinders meet in a step: chosen where it is predicted to end, as of boxes (`choice`).
+"""What sides, rims and ends of cylinders meet in a step: chosen where it is predicted to end (see `box_choice`).
 
 The faces of both solids, and the directions across their axes and edges, say how far these are apart along them; the
 best of that is about faces, or what does better by a tenth is.
@@ -8,8 +8,8 @@ best of that is about faces, or what does better by a tenth is.
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.boxes import along
-from sim.constraints.contact.choice import BESIDE, FACING, LOOKED, PARALLEL, RIM
+from sim.constraints.contact.primitives.box_choice import BESIDE, FACING, LOOKED, PARALLEL, RIM
+from sim.constraints.contact.primitives.boxes import along
 from sim.constraints.contact.solids.cylinders.rim_places import ALIKE, CROSSES, LEANS, begin_at, crossing_of, found_from
 from sim.constraints.contact.solids.cylinders.rims import (
     beside,

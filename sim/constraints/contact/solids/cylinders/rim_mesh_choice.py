@@ -3,10 +3,10 @@
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
 # mypy: ignore-errors
 
-from sim.constraints.contact.boxes import middle
-from sim.constraints.contact.choice import BESIDE, RIM
-from sim.constraints.contact.pairs import place_in_triangle
-from sim.constraints.contact.shapes import UPRIGHT
+from sim.constraints.contact.primitives.box_choice import BESIDE, RIM
+from sim.constraints.contact.primitives.boxes import middle
+from sim.constraints.contact.primitives.pairs import place_in_triangle
+from sim.constraints.contact.primitives.shapes import UPRIGHT
 from sim.constraints.contact.solids.cylinders.rim_mesh import contact_rim_mesh
 from sim.constraints.contact.solids.cylinders.rims import rim_at
 from sim.constraints.contact.solids.meshes import outside_of_box

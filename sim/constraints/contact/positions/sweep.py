@@ -27,10 +27,16 @@ this step has slid before that, which friction does not take back (`part_before`
 
 from dataclasses import dataclass
 
-from sim.constraints.contact.friction import turning, unturned
-from sim.constraints.contact.impact import resting_speed, share_of_impact
-from sim.constraints.contact.pairs import edge_edge, edges_cross, point_triangle, side_of_edge, side_of_triangle
-from sim.constraints.contact.switches import CLOSING, CONE, NEAR, near
+from sim.constraints.contact.diagnostics.switches import CLOSING, CONE, NEAR, near
+from sim.constraints.contact.impacts.impact import resting_speed, share_of_impact
+from sim.constraints.contact.laws.friction import turning, unturned
+from sim.constraints.contact.primitives.pairs import (
+    edge_edge,
+    edges_cross,
+    point_triangle,
+    side_of_edge,
+    side_of_triangle,
+)
 from sim.constraints.particles import particle_layout
 from sim.core.lang.frontend.builtins import abs, sqrt, static, tid, where
 from sim.core.lang.frontend.function import func

@@ -2,8 +2,8 @@
 
 Two boxes meet where a corner of one is on a face of the other, or where two edges cross.  Each corner has a row, with
 either box, and so has what each of the four edges of a face crosses as it comes onto the other solid, and as it leaves.
-Each step chooses the faces and edges, from where the solids are predicted to be (`choice`).  The line of centres of a
-capsule is a box without width.
+Each step chooses the faces and edges, from where the solids are predicted to be (`box_choice`).  The line of centres
+of a capsule is a box without width.
 """
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.

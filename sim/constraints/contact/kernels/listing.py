@@ -10,7 +10,7 @@ comes last.  With colours here and there, as they are free, a pyramid of 200 box
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.forms import chosen_of
+from sim.constraints.contact.kernels.forms import chosen_of
 from sim.constraints.projection import parameter_struct
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import static, tid

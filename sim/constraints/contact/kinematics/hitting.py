@@ -17,7 +17,7 @@ begins: it `hits` by as much as it did then.
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.geometry import contact_of
+from sim.constraints.contact.kinematics.geometry import contact_of
 from sim.constraints.slots.linearization import row_functions
 from sim.constraints.slots.pattern import Slots
 from sim.constraints.slots.rotations import exponential

@@ -27,10 +27,10 @@ impacts, nor a restitution.  Where steps are too long to see that, it is as hard
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.forms import Form, alike, chosen_of, every, sides_of
-from sim.constraints.contact.geometry import gap_of, slip_of, slip_rate_of
-from sim.constraints.contact.hitting import hit_of, hits_of, there_of
-from sim.constraints.contact.impulses.spinning import predicted_of
+from sim.constraints.contact.kernels.forms import Form, alike, chosen_of, every, sides_of
+from sim.constraints.contact.kinematics.geometry import gap_of, slip_of, slip_rate_of
+from sim.constraints.contact.kinematics.hitting import hit_of, hits_of, there_of
+from sim.constraints.contact.kinematics.spinning import predicted_of
 from sim.constraints.contact.solids.carrying import carried_of
 from sim.constraints.slots.linearization import (
     masses_of,

@@ -18,14 +18,14 @@ are compared with.
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.forms import contact_struct, moving_struct, sides_of
-from sim.constraints.contact.friction import along_both, inverted, mobility_of, rubbed_against, unturned
-from sim.constraints.contact.geometry import contact_of, gap_of, slip_of, slip_rate_of
-from sim.constraints.contact.hitting import hit_of, meeting_of, rate_at_impact, shifts_of, two_sided
-from sim.constraints.contact.impact import approach_of, hard_part, rebound_of, resting_speed
-from sim.constraints.contact.impulses.energy import budget_of, halfway_of
-from sim.constraints.contact.impulses.restitution import held_back_of
-from sim.constraints.contact.surface import impact_struct, surface_struct
+from sim.constraints.contact.impacts.impact import approach_of, hard_part, rebound_of, resting_speed
+from sim.constraints.contact.kernels.forms import contact_struct, moving_struct, sides_of
+from sim.constraints.contact.kernels.surface import impact_struct, surface_struct
+from sim.constraints.contact.kinematics.geometry import contact_of, gap_of, slip_of, slip_rate_of
+from sim.constraints.contact.kinematics.hitting import hit_of, meeting_of, rate_at_impact, shifts_of, two_sided
+from sim.constraints.contact.laws.energy import budget_of, halfway_of
+from sim.constraints.contact.laws.friction import along_both, inverted, mobility_of, rubbed_against, unturned
+from sim.constraints.contact.laws.restitution import held_back_of
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct
 from sim.constraints.slots.bodies import body_struct, slot_struct

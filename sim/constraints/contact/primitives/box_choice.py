@@ -13,7 +13,7 @@ Parallel edges do not cross: their ends are corners.
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.boxes import contact_corner, corner_of, middle
+from sim.constraints.contact.primitives.boxes import contact_corner, corner_of, middle
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct
 from sim.constraints.slots.bodies import body_struct, seen_from, slot_struct
