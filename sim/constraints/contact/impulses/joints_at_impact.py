@@ -17,7 +17,8 @@ next step's positions take out.
 from dataclasses import dataclass
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.impacts.impact import LATEST, resting_speed
+from sim.constraints.contact.impacts.shares import resting_speed
+from sim.constraints.contact.impacts.time_of_impact import LATEST
 from sim.constraints.contact.impulses.held import HeldLayout, come_of, held_row_struct, held_rows_of
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct, solve, value_type

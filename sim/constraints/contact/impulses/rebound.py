@@ -9,8 +9,9 @@ All positions are final then: where contacts touch is found once (`make_meeting`
 from collections.abc import Callable
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.impacts.impact import AT_ONCE, hard_part
+from sim.constraints.contact.impacts.impact import AT_ONCE
 from sim.constraints.contact.impacts.parted import cut_of
+from sim.constraints.contact.impacts.shares import hard_part
 from sim.constraints.contact.kernels.forms import Form, chosen_of, every, sides_of
 from sim.constraints.contact.kinematics.geometry import across
 from sim.constraints.contact.kinematics.hitting import meeting_of, rate_at_impact, shifts_of, two_sided

@@ -28,7 +28,7 @@ this step has slid before that, which friction does not take back (`part_before`
 from dataclasses import dataclass
 
 from sim.constraints.contact.diagnostics.switches import CLOSING, CONE, NEAR, near
-from sim.constraints.contact.impacts.impact import resting_speed, share_of_impact
+from sim.constraints.contact.impacts.shares import resting_speed, share_of_impact
 from sim.constraints.contact.laws.friction import turning, unturned
 from sim.constraints.contact.primitives.pairs import (
     edge_edge,
