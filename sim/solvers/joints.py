@@ -26,8 +26,9 @@ from sim.core.lang.library.transform import transform_point
 from sim.core.lang.library.vector import cross, spatial_bottom, spatial_top
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, float64, int32, transformation, vector
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.arrays.dimensions import array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.core.runtime.launch.launch import launch
 from sim.model.control import Control

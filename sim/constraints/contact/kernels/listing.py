@@ -17,7 +17,8 @@ from sim.core.lang.frontend.builtins import static, tid
 from sim.core.lang.frontend.function import func
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, Type
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.dimensions import array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 
 BITS = 31

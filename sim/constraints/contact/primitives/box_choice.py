@@ -26,7 +26,8 @@ from sim.core.lang.library.quaternion import imaginary, quat_to_matrix
 from sim.core.lang.library.vector import cross, dot, length, spatial_top
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, quaternion, vector
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.dimensions import array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 
 FACING = 0.95

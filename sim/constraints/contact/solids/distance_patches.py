@@ -25,7 +25,8 @@ from sim.core.lang.library.quaternion import quat_rotate
 from sim.core.lang.library.vector import dot, length
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, quaternion, vec3, vector
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.dimensions import array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 
 FLAT, RIM, DISC = 0.0, 1.0, 2.0

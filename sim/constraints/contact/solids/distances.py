@@ -21,7 +21,8 @@ from sim.core.lang.frontend.tracing.registry import Builtin
 from sim.core.lang.library.vector import length
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, float32, float64, quaternion, vec3, vector
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.dimensions import array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 
 PLACES = 32

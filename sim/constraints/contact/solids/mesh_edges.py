@@ -23,7 +23,8 @@ from sim.core.lang.library.quaternion import quat_rotate
 from sim.core.lang.library.vector import cross, dot, length, normalize
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, quaternion, vec3, vector
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.dimensions import array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 
 PARALLEL = 1e-4

@@ -17,7 +17,8 @@ from sim.core.lang.library.transform import transform_point
 from sim.core.lang.library.vector import length
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, quaternion, transformation, vector
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.dimensions import array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.model.collision.near.extents import extent
 

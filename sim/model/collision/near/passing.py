@@ -15,7 +15,8 @@ from sim.core.lang.library.quaternion import quat_to_matrix
 from sim.core.lang.library.vector import dot, length
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, quaternion, transformation, vector
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.dimensions import array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.model.collision.near.extents import extent, placed
 from sim.model.fields import BOX, CAPSULE
