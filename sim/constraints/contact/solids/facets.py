@@ -18,13 +18,14 @@ from sim.constraints.contact.primitives.pairs import (
     side_of_edge,
     side_of_triangle,
 )
+from sim.constraints.contact.solids.passing import make_passing
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct
 from sim.constraints.slots.bodies import body_struct, slot_struct
 from sim.constraints.slots.linearization import movers_of, points_of
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.embedding import fields_at
-from sim.core.lang.frontend.builtins import atomic_max, static, tid, where
+from sim.core.lang.frontend.builtins import static, tid, where
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.vector import cross, dot
 from sim.core.lang.memoize import memoize
@@ -116,10 +117,7 @@ def make_facet_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     each other as the step ends (X. Provot, "Collision and Self-Collision Handling in Cloth Model Dedicated to Design
     Garments", 1997: the cubic), and whether they meet then.
     """
-    vec3, Quat = vector(3, real), quaternion(real)
-    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
-    movers, points_at, count = movers_of(slots), points_of(c, slots, real), len(slots.particles)
-    particle_type, of_triangle = particle_layout(real).type(real), c is contact_ball_triangle
+    of_triangle = c is contact_ball_triangle
 
     @func
     def volume(x):
@@ -137,26 +135,9 @@ def make_facet_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
             _, _, inside = places_on_edges(x[0], x[1], x[2], x[3])
         return inside
 
-    @kernel(name=f"passing_{c.name}_{slots.kinds}")
-    def find(
-        index: int,
-        points: array2d[int],
-        placing: SlotData,
-        data: Data,
-        bodies: Bodies,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[Quat],
-        x_0: array[vec3],
-        x_1: array[vec3],
-        last: array[int],
-    ):
-        k = tid()
-        p_k, _, _, begun, _, _, poses = movers(k, points, bodies, particle, dx, turn)
-        placed = fields_at(placing, k)
-        a = points_at([x_0[p_k[p]] for p in static(range(count))], begun, placed)
-        b = points_at([x_1[p_k[p]] for p in static(range(count))], poses, placed)
-        first = volume(a)
+    @func
+    def passed(a, b, k, data, meshes):
+        first, found = volume(a), False
         if first * volume(b) < 0.0:
             low, high = real(0.0), real(1.0)
             for _ in range(HALVINGS):
@@ -165,7 +146,7 @@ def make_facet_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
                     low = s
                 else:
                     high = s
-            if met(between(a, b, 0.5 * (low + high))):
-                atomic_max(last, index, k + 1)
+            found = met(between(a, b, 0.5 * (low + high)))
+        return found
 
-    return find
+    return make_passing(c, slots, real, points_of(c, slots, real), passed)

@@ -18,10 +18,10 @@ from sim.constraints.slots.linearization import movers_of, seen_points
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.embedding import embed, fields_at
 from sim.core.lang.frontend.builtins import atomic_max, max, min, static, tid
-from sim.core.lang.frontend.function import func
+from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.library.vector import cross, dot, length, normalize
 from sim.core.lang.memoize import memoize
-from sim.core.lang.types import Scalar, quaternion, vector
+from sim.core.lang.types import Scalar, Struct, array_type, int32, quaternion, vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.dimensions import array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
@@ -46,17 +46,64 @@ WIDTHS = {
 
 
 @memoize
+def mesh_struct(real: Scalar) -> Struct:
+    """All closed surfaces of triangles of a model: `mesh_vertices`, `mesh_triangles` and `mesh_hinges`; which rows of
+    these two are those of each shape, `of_triangles` and `of_hinges`; and the corners of their boxes."""
+    vec3 = vector(3, real)
+    places = {"vertices": array_type(vec3), "corners": array_type(vec3, 2)}
+    numbers = ("triangles", "hinges", "of_triangles", "of_hinges")
+    return Struct("meshes", {**places, **{name: array_type(int32, 2) for name in numbers}})
+
+
+def make_passing(c: Constraint, slots: Slots, real: Scalar, places: Function, passed: Function) -> Kernel:
+    """Of the constraints `tid()` those that `passed(a, b, k, data, meshes)` finds come through within a step, by the
+    greatest number, from 1 on, in last[index].
+
+    places: `points_of` or `seen_points`: a, b are those where the step, x_0 of the particles, begins, and ends, x_1.
+    What has no normal where it is met (`sharp` in `data`) is told as well, behind the numbers of all.
+    """
+    vec3, Quat, Meshes = vector(3, real), quaternion(real), mesh_struct(real)
+    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
+    movers, count, particle_type = movers_of(slots), len(slots.particles), particle_layout(real).type(real)
+    may_be_sharp = "sharp" in c.parameters
+
+    @kernel(name=f"passing_{c.name}_{slots.kinds}")
+    def find(
+        index: int,
+        points: array2d[int],
+        placing: SlotData,
+        data: Data,
+        bodies: Bodies,
+        particle: array[particle_type],
+        dx: array[vec3],
+        turn: array[Quat],
+        x_0: array[vec3],
+        x_1: array[vec3],
+        meshes: Meshes,
+        last: array[int],
+    ):
+        k = tid()
+        p_k, _, _, begun, _, _, poses = movers(k, points, bodies, particle, dx, turn)
+        placed = fields_at(placing, k)
+        a = places([x_0[p_k[p]] for p in static(range(count))], begun, placed)
+        b = places([x_1[p_k[p]] for p in static(range(count))], poses, placed)
+        if passed(a, b, k, data, meshes):
+            atomic_max(last, index, k + 1)
+        if static(may_be_sharp):
+            if data.sharp[k] > 0.5:
+                atomic_max(last, index, points.shape[0] + k + 1)
+
+    return find
+
+
+@memoize
 def make_point_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     """Of the constraints `tid()` of a particle and a convex shape, one of `WIDTHS`: those that have been come through,
     by the greatest number, from 1 on.
 
     The distance from what is convex is convex along a line: its least value is found by the golden section.
     """
-    vec3, Quat = vector(3, real), quaternion(real)
-    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
-    movers, seen, count = movers_of(slots), seen_points(c, slots, real), len(slots.particles)
-    value, particle_type = embed(lambda: c.traced(real), f"{c.name}_at"), particle_layout(real).type(real)
-    names = tuple(c.parameters)
+    value, names = embed(lambda: c.traced(real), f"{c.name}_at"), tuple(c.parameters)
     sizes, balls = tuple(names.index(name) for name in WIDTHS[c.name]), c.name == "contact_points"
     vectors = tuple(c.parameters[name].kind == "vec3" for name in WIDTHS[c.name])
     golden, points = 0.5 * (5.0**0.5 - 1.0), 0 if c.frames else c.points
@@ -89,25 +136,9 @@ def make_point_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
             return length(b[0] - a[0])
         return length(b - a)
 
-    @kernel(name=f"passing_{c.name}_{slots.kinds}")
-    def find(
-        index: int,
-        points_of: array2d[int],
-        placing: SlotData,
-        data: Data,
-        bodies: Bodies,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[Quat],
-        x_0: array[vec3],
-        x_1: array[vec3],
-        last: array[int],
-    ):
-        k = tid()
-        p_k, _, _, begun, _, _, poses = movers(k, points_of, bodies, particle, dx, turn)
-        placed, parameters = fields_at(placing, k), fields_at(data, k)
-        a = seen([x_0[p_k[p]] for p in static(range(count))], begun, placed)
-        b = seen([x_1[p_k[p]] for p in static(range(count))], poses, placed)
+    @func
+    def passed(a, b, k, data, meshes):
+        parameters, found = fields_at(data, k), False
         least, come = narrow(parameters), way(a, b)
         if come > static(DEEP) * least:
             C_0, C_1 = value(a, parameters)[0], value(b, parameters)[0]
@@ -123,10 +154,10 @@ def make_point_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
                     else:
                         low = high - part
                 deepest = value(between(a, b, 0.5 * (low + high)), parameters)[0]
-                if deepest < min(min(C_0, C_1), real(0.0)) - static(DEEP) * least:
-                    atomic_max(last, index, k + 1)
+                found = deepest < min(min(C_0, C_1), real(0.0)) - static(DEEP) * least
+        return found
 
-    return find
+    return make_passing(c, slots, real, seen_points(c, slots, real), passed)
 
 
 @func
@@ -146,10 +177,11 @@ def crossing(p, q, r, a, way):
 
 
 @func
-def comes_through(a, b, m, scale, vertices, triangles, first, box, straight):
+def comes_through(a, b, m, scale, meshes, straight):
     """Whether a point that goes from a to b, as mesh m sees it, comes through that; straight: only where it comes out
     of a face that looks away from the one that it has come into, and not about an edge."""
-    passed, near = False, True
+    passed, near, vertices, triangles = False, True, meshes.vertices, meshes.triangles
+    first, box = meshes.of_triangles, meshes.corners
     size = length(middle(box[m, 1] - box[m, 0], scale))
     for j in static(range(3)):
         near = near and min(a[j], b[j]) <= box[m, 1][j] * scale[j] and max(a[j], b[j]) >= box[m, 0][j] * scale[j]
@@ -184,35 +216,9 @@ def comes_through(a, b, m, scale, vertices, triangles, first, box, straight):
 @memoize
 def make_mesh_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     """The same of points and what a mesh encloses."""
-    vec3, Quat = vector(3, real), quaternion(real)
-    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
-    movers, seen, count = movers_of(slots), seen_points(c, slots, real), len(slots.particles)
-    particle_type = particle_layout(real).type(real)
 
-    @kernel(name=f"passing_{c.name}_{slots.kinds}")
-    def find(
-        index: int,
-        points: array2d[int],
-        placing: SlotData,
-        data: Data,
-        bodies: Bodies,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[Quat],
-        x_0: array[vec3],
-        x_1: array[vec3],
-        vertices: array[vec3],
-        triangles: array2d[int],
-        first: array2d[int],
-        box: array2d[vec3],
-        last: array[int],
-    ):
-        k = tid()
-        p_k, _, _, begun, _, _, poses = movers(k, points, bodies, particle, dx, turn)
-        placed, m, scale = fields_at(placing, k), int(data.mesh[k]), data.scale[k]
-        a = seen([x_0[p_k[p]] for p in static(range(count))], begun, placed)
-        b = seen([x_1[p_k[p]] for p in static(range(count))], poses, placed)
-        if comes_through(a, b, m, scale, vertices, triangles, first, box, False):
-            atomic_max(last, index, k + 1)
+    @func
+    def passed(a, b, k, data, meshes):
+        return comes_through(a, b, int(data.mesh[k]), data.scale[k], meshes, False)
 
-    return find
+    return make_passing(c, slots, real, seen_points(c, slots, real), passed)
