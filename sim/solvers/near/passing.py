@@ -18,7 +18,7 @@ from sim.constraints.contact.solids.distances import DISTANCES, make_distance_pa
 from sim.constraints.contact.solids.facets import FACETS, make_facet_passing
 from sim.constraints.contact.solids.mesh_edges import contact_mesh_edges, make_mesh_edge_passing
 from sim.constraints.contact.solids.meshes import contact_mesh
-from sim.constraints.contact.solids.passing import WIDTHS, make_mesh_passing, make_point_passing, mesh_struct
+from sim.constraints.contact.solids.passing import WIDTHS, make_mesh_passing, make_point_passing
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.types import Scalar, int32
 from sim.core.runtime.ambient import recording
@@ -33,6 +33,7 @@ from sim.model.constraint_set import ConstraintSet
 from sim.model.model import Model
 from sim.solvers.batch import ConstraintBatch
 from sim.solvers.bodies import BodyStep
+from sim.solvers.near.choices import meshes_of
 from sim.solvers.near.lanes import NearContacts
 
 
@@ -148,10 +149,7 @@ class PointPassingCheck:
     def __post_init__(self) -> None:
         self._checked = [batch for batch in self.batches if batch.set.count and self._is_checked(batch.set)]
         self._last = zeros(max(1, len(self._checked)), int32, self.model.device, requires_grad=False)
-        model, self._meshes = self.model, mesh_struct(self.model.dtype)()
-        self._meshes.vertices, self._meshes.corners = model.mesh_vertices, model.shape_corners
-        self._meshes.triangles, self._meshes.of_triangles = model.mesh_triangles, model.shape_triangles
-        self._meshes.hinges, self._meshes.of_hinges = model.mesh_hinges, model.shape_hinges
+        self._meshes = meshes_of(self.model)
 
     def _is_checked(self, made: ConstraintSet) -> bool:
         c = made.constraint

@@ -37,6 +37,7 @@ GROWS, REBOUNDS = 4, 8
 
 @func
 def near(a, b, scale):
+    """Whether a is so near to b that rounding, or a small change of a parameter, takes it to the other side."""
     return abs(a - b) <= NEAR * scale
 
 

@@ -30,6 +30,7 @@ CARRIED = 0.1
 
 @func
 def resting_speed(gravity, dt):
+    """What approaches no faster [m/s] rests."""
     return RESTING * length(gravity) * dt
 
 

@@ -27,11 +27,13 @@ def along(edge):
 
 @func
 def middle(edge, half):
+    """The place that signs name, or parts, of half lengths [m]: a corner, the middle of an edge, a vertex of a mesh."""
     return type(edge)(edge[0] * half[0], edge[1] * half[1], edge[2] * half[2])
 
 
 @func
 def corner_of(x, other_half, corner):
+    """Where a corner of the second box is, as the first one sees it: x is the pose of the second there."""
     return x.p + quat_rotate(x.q, middle(corner, other_half))
 
 

@@ -13,7 +13,7 @@ to where the slope along the patch is zero, so that derivatives are those of a p
 from sim.constraints.base import Constraint, constraint
 from sim.constraints.contact.primitives.boxes import OPEN, middle
 from sim.constraints.contact.solids.distances import FUNCTIONS, passes_of
-from sim.constraints.contact.solids.passing import make_passing
+from sim.constraints.contact.solids.row_kernels import make_passing
 from sim.constraints.slots.bodies import seen_from
 from sim.constraints.slots.linearization import points_of
 from sim.constraints.slots.pattern import Slots
@@ -55,9 +55,10 @@ def patch_place(origin, u, v, s, t, round):
 
 
 def slope_of(distance: Function) -> Function:
+    """`slope(p, scale)` in a kernel: the gradient of a signed distance by the place."""
+
     @func
     def slope(p, scale):
-        """The gradient of a distance by the place."""
         out, _ = grad(distance)(p, scale)
         return out
 

@@ -9,7 +9,7 @@ C is the function itself, seen from the frame of the shape, so that derivatives 
 from collections.abc import Callable
 
 from sim.constraints.base import REGISTRY, Constraint, constraint
-from sim.constraints.contact.solids.passing import make_passing
+from sim.constraints.contact.solids.row_kernels import make_passing
 from sim.constraints.slots.linearization import seen_points
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.embedding import embed, fields_at

@@ -18,21 +18,15 @@ from sim.constraints.contact.primitives.pairs import (
     side_of_edge,
     side_of_triangle,
 )
-from sim.constraints.contact.solids.passing import make_passing
-from sim.constraints.particles import particle_layout
-from sim.constraints.projection import parameter_struct
-from sim.constraints.slots.bodies import body_struct, slot_struct
-from sim.constraints.slots.linearization import movers_of, points_of
+from sim.constraints.contact.solids.row_kernels import make_choosing, make_passing
+from sim.constraints.slots.linearization import points_of
 from sim.constraints.slots.pattern import Slots
-from sim.core.lang.embedding import fields_at
-from sim.core.lang.frontend.builtins import static, tid, where
+from sim.core.lang.frontend.builtins import static, where
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.vector import cross, dot
 from sim.core.lang.memoize import memoize
-from sim.core.lang.types import Scalar, quaternion, vector
-from sim.core.runtime.arrays.array import array
-from sim.core.runtime.arrays.dimensions import array2d
-from sim.core.runtime.launch.kernel import Kernel, kernel
+from sim.core.lang.types import Scalar
+from sim.core.runtime.launch.kernel import Kernel
 
 HALVINGS = 24
 """Of a step, to find when four points are in a plane."""
@@ -79,33 +73,14 @@ FACETS = {contact_ball_triangle: ("side",), contact_capsule_edge: ("side",)}
 @memoize
 def make_side_choice(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     """On which side the constraints `tid()` of `FACETS` were as the step began; 0 where they were beside each other."""
-    vec3, Quat, layout = vector(3, real), quaternion(real), particle_layout(real)
-    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
-    movers, points_at, position = movers_of(slots), points_of(c, slots, real), layout.position
-    particle_type, count = layout.type(real), len(slots.particles)
     side_of = side_of_triangle if c is contact_ball_triangle else side_of_edge
 
-    @kernel(name=f"choose_{c.name}_{slots.kinds}")
-    def choose(
-        points: array2d[int],
-        placing: SlotData,
-        bodies: Bodies,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[Quat],
-        x_ref: array[vec3],
-        data: Data,
-    ):
-        k = tid()
-        p_k, _, of_p, begun, _, _, poses = movers(k, points, bodies, particle, dx, turn)
-        placed = fields_at(placing, k)
-        now = points_at([position(of_p[p]) for p in static(range(count))], poses, placed)
-        before = points_at([x_ref[p_k[p]] for p in static(range(count))], begun, placed)
+    @func
+    def chosen(before, now, k, data, meshes):
         side = side_of(now, before)
         data.side[k] = where(side > 0.0, real(1.0), where(side < 0.0, real(-1.0), real(0.0)))
 
-    choose.race_free = True  # rows are their own
-    return choose
+    return make_choosing(c, slots, real, points_of(c, slots, real), chosen)
 
 
 @memoize
