@@ -295,6 +295,11 @@ class Solver:
             f" '{constraint}'{did_you_mean(constraint, [batch.set.name for batch in self.batches])}"
         )
 
+    def outer_forces(self, state: State, dt: float) -> array:
+        """(bodies,) spatial [N, N m]: what pulls at bodies from outside in a step of `dt` from `state`, gravity apart;
+        memory that the next step writes."""
+        return self._drives.push(state, None, dt)
+
     # ------------------------------------------------------------------------------------------ steps
     def check_model(self) -> None:
         """Raises SolverError where the model has what this kind of solver cannot step."""
