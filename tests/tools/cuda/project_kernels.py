@@ -26,8 +26,8 @@ from sim.model.derived.coordinates import kinematic_kernels
 from sim.model.energy import make_energy, make_force
 from sim.solvers.air import drag_kernels
 from sim.solvers.bodies import body_kernels
+from sim.solvers.integrators.step_kernels import step_kernels
 from sim.solvers.joints import joint_kernels
-from sim.solvers.step_kernels import step_kernels
 from tools.backends.kernels import kernel
 from tools.backends.operands import CASES
 from tools.cuda.on_cpu import Batch, renamed

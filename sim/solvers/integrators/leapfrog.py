@@ -10,18 +10,20 @@ velocity at the time t of the positions, as XPBD is published, what is dropped e
 at 600 Hz, which moves the restitution that is found by what a recording can tell.
 
 a is what gravity and outer forces give.  Constraints without compliance need nothing: in the first step they answer the
-half that is left.  What springs, cloths and solids pull is left as published: at rest on them a is none of these alone,
-and a step takes more out of their vibrations than the start puts into them.
+half that is left.  What springs, cloths and solids hold to something in the world may begin in balance with gravity,
+where a is none of these alone, and is left as published; what they hold together flies, and goes back as a whole.
 """
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
 # mypy: ignore-errors
 
+from collections.abc import Sequence
 from functools import cache
 
 import numpy as np
 
 from sim.constraints.slots.bodies import in_world
+from sim.constraints.slots.pattern import WORLD
 from sim.core.lang.frontend.builtins import tid
 from sim.core.lang.library.vector import spatial_bottom, spatial_top
 from sim.core.lang.types import Scalar, matrix, transformation, vector
@@ -31,7 +33,6 @@ from sim.core.runtime.launch.launch import launch
 from sim.model.state import State
 from sim.solvers.base import Solver
 from sim.solvers.batch import ConstraintBatch
-from sim.solvers.mechanisms.held import mechanisms
 
 
 @cache
@@ -74,25 +75,23 @@ class LeapfrogStart:
     """Takes the velocities of a start half a step back, of what only gravity, outer forces and rigid constraints move.
 
     solver: of first order; with another one nothing changes.  loose: (particles,), (bodies,) 1 for what is taken back:
-    all that may move, but what a spring, a cloth, a solid, a rod or a drive pulls, directly or by what it is fixed to.
-    What that is does not change with parameters.
+    all that may move, but what hangs on something that may not by a spring, a cloth, a solid, a rod or a drive.
     """
 
     def __init__(self, solver: Solver) -> None:
         model = self.model = solver.model
         self._solver = solver
-        pulling = [batch for batch in solver.batches if _pulls(batch)]
-        free = model.particle_free, model.body_free
-        loose = np.concatenate([of.numpy() for of in free]) * (solver.convergence_order == 1)
-        for batch in pulling:
-            if _is_soft(batch):
-                loose[_movers(batch, model.particle_count)] = 0.0
-        held, _, count = mechanisms(model, [batch for batch in pulling if not _is_soft(batch)])
-        number = np.concatenate([of.numpy() for of in held])
-        least = np.ones(count)  # of each mechanism: all of it is taken back, or nothing
-        np.minimum.at(least, number[number >= 0], loose[number >= 0])
-        loose[number >= 0] = least[number[number >= 0]]
-        parts = np.split(loose, [model.particle_count])
+        free = np.concatenate([model.particle_free.numpy(), model.body_free.numpy()]) != 0.0
+        rows, soft = _rows(solver.batches, model.particle_count)
+        together = np.concatenate([np.zeros((0, 2), int), *(_neighbours(of, free) for of in rows)])
+        mechanism = _components(together, len(free))
+        hanging = np.zeros((2, len(free)), bool)  # by mechanism: held by something, pulled by something soft
+        for of, pulls in zip(rows, soft, strict=True):
+            moving = (of >= 0) & free[of]
+            hanging[0, mechanism[of[moving & ~moving.all(axis=1, keepdims=True)]]] = True
+            hanging[1, mechanism[of[moving]]] |= pulls
+        taken = free & ~hanging.all(axis=0)[mechanism] & (solver.convergence_order == 1)
+        parts = np.split(taken, [model.particle_count])
         self.loose = tuple(array(part, dtype=model.dtype, device=model.device) for part in parts)
 
     def apply(self, state: State, dt: float) -> None:
@@ -108,23 +107,42 @@ class LeapfrogStart:
             launch(of_bodies, model.body_count, inputs, [state.body_qd])
 
 
-def _movers(batch: ConstraintBatch, particles: int) -> np.ndarray:
-    """The numbers of its particles, and of its bodies behind all particles."""
-    points, slots = batch.set.points.numpy(), batch.set.slots
-    bodies = points[:, [own[0] for own in slots.bodies]] + particles
-    return np.concatenate([points[:, list(slots.particles)], bodies], axis=1)
+FIXED = -1
+"""In place of a mover, for places in the world."""
 
 
-def _pulls(batch: ConstraintBatch) -> bool:
-    """Whether it may pull at what rests: contacts, which open, do not count."""
-    c = batch.set.constraint
-    contact = batch.set.surface or (c.unilateral and not c.of_joint)
-    return bool(batch.set.count and any(c.elastic) and not contact)
+def _rows(batches: Sequence[ConstraintBatch], particles: int) -> tuple[list[np.ndarray], list[bool]]:
+    """Of each set that may pull at what rests, the movers of its constraints, particles first, or `FIXED`; whether it
+    pulls by how far it has given way.  Contacts, which open, do not count, and a joint of any compliance is rigid."""
+    rows, soft = list[np.ndarray](), list[bool]()
+    for made in (batch.set for batch in batches):
+        c, slots, points = made.constraint, made.slots, made.points.numpy()
+        if made.surface or (c.unilateral and not c.of_joint) or not any(c.elastic):
+            continue
+        movers = [points[:, list(slots.particles)], points[:, [own[0] for own in slots.bodies]] + particles]
+        alone = sum(of.shape[1] for of in movers) == 1  # held at a place that is a parameter, as by an attachment
+        in_world = np.full((made.count, int(alone or WORLD in slots.kinds)), FIXED)
+        rows.append(np.concatenate([*movers, in_world], axis=1))
+        soft.append(c.law is not None or c.driven or (not c.of_joint and bool((made.compliance.numpy() > 0.0).any())))
+    return rows, soft
 
 
-def _is_soft(batch: ConstraintBatch) -> bool:
-    """Whether it pulls by how far it has given way.  A joint of any compliance is taken as one of none."""
-    c = batch.set.constraint
-    if c.law is not None or c.driven:
-        return True
-    return not c.holds_joint and not c.of_joint and bool((batch.set.compliance.numpy() > 0.0).any())
+def _neighbours(rows: np.ndarray, free: np.ndarray) -> np.ndarray:
+    """(n, 2) movers that rows hold together: each with the next one of its row, if both are free."""
+    moving = (rows >= 0) & free[rows]
+    order = np.argsort(~moving, axis=1, kind="stable")  # what is not free would come between others
+    rows, moving = (np.take_along_axis(of, order, axis=1) for of in (rows, moving))
+    return np.stack([rows[:, :-1], rows[:, 1:]], axis=-1)[moving[:, 1:]]
+
+
+def _components(pairs: np.ndarray, count: int) -> np.ndarray:
+    """(count,) the lowest number of what pairs (n, 2) connect each with; scipy.sparse takes .1 s to import."""
+    least = np.arange(count)
+    while True:
+        before = least
+        ends = before[pairs]
+        least = before.copy()
+        np.minimum.at(least, ends.ravel(), np.repeat(ends.min(axis=1, initial=count), 2))
+        least = least[least]  # as far again as one has come
+        if (least == before).all():
+            return least
