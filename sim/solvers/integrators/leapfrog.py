@@ -30,6 +30,7 @@ from sim.core.lang.types import Scalar, matrix, transformation, vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.core.runtime.launch.launch import launch
+from sim.model.constraint_set import ConstraintSet
 from sim.model.state import State
 from sim.solvers.base import Solver
 from sim.solvers.batch import ConstraintBatch
@@ -123,8 +124,16 @@ def _rows(batches: Sequence[ConstraintBatch], particles: int) -> tuple[list[np.n
         alone = sum(of.shape[1] for of in movers) == 1  # held at a place that is a parameter, as by an attachment
         in_world = np.full((made.count, int(alone or WORLD in slots.kinds)), FIXED)
         rows.append(np.concatenate([*movers, in_world], axis=1))
-        soft.append(c.law is not None or c.driven or (not c.of_joint and bool((made.compliance.numpy() > 0.0).any())))
+        soft.append(bool(c.law is not None or any((of.numpy() > 0.0).any() for of in _stiffnesses(made))))
     return rows, soft
+
+
+def _stiffnesses(made: ConstraintSet) -> list[array]:
+    """What is positive where constraints pull by how far they have given way.  The drive of a joint may be a mere
+    damper."""
+    if made.constraint.driven:
+        return [made.parameters["target_ke"]]
+    return [] if made.constraint.of_joint else [made.compliance]
 
 
 def _neighbours(rows: np.ndarray, free: np.ndarray) -> np.ndarray:

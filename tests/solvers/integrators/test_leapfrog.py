@@ -131,6 +131,7 @@ def rod(b, **more):
 CASES = {
     "free": (lambda b: b.add_particle((0, 0, 0)), [1], []),
     "pendulum": (lambda b: pendulum(b), [], [1]),
+    "damped": (lambda b: pendulum(b, target_kd=0.1), [], [1]),
     "driven": (lambda b: pendulum(b, target_ke=10.0), [], [0]),
     "spring": (lambda b: hung(b, 1e-3), [0, 0], []),
     "link": (lambda b: hung(b, 0.0), [0, 1], []),
