@@ -26,7 +26,10 @@ LAYERS = """
     core.runtime.derivatives core.runtime.interop core.runtime core.spatial
     core.optim core.modules core display files schema geometry
     constraints.stencils constraints.base constraints.tetrahedron constraints.cloth
-    constraints.particles constraints.projection constraints.slots constraints.contact constraints model
+    constraints.particles constraints.projection constraints.slots
+    constraints.contact.primitives constraints.contact.solids constraints.contact.kinematics constraints.contact.laws
+    constraints.contact.kernels constraints.contact.impacts constraints.contact.diagnostics
+    constraints.contact.positions constraints.contact.impulses constraints.contact constraints model
     solvers.air solvers.batch solvers.fingerprint solvers.integrators.step_kernels solvers.integrators.implicit
     solvers.bodies solvers.joints solvers.near solvers.touching solvers.self_contact solvers.blame solvers.base
     solvers.integrators solvers.mechanisms solvers.newton solvers.direct solvers.xpbd solvers.contacts solvers rollout
