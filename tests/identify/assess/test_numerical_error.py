@@ -7,12 +7,14 @@ import warnings
 
 import numpy as np
 import pytest
+from tools.scenes.identification import flight
 from tools.scenes.problems import write_scene, write_target
 
 import sim
 from sim.cli import main
 from sim.identify.losses.jacobian import linearise
 from sim.identify.numerics import estimate_shifts, numerical_error
+from sim.identify.numerics.convergence import convergence
 from sim.identify.numerics.finer import more_iterations, shorter_steps
 from sim.identify.numerics.numerical_error import NumericalError, Shift, share_text
 from sim.identify.problem import NotRefined
@@ -236,3 +238,8 @@ def test_more_iterations_are_advised_where_they_help(tmp_path):
 def test_relative_changes_in_words(share, text):
     """What rounding alone makes is none."""
     assert share_text(share) == text
+
+
+def test_what_moves_by_rounding_alone_has_no_order(tmp_path):
+    """A flight from velocities half a step back is the parabola at any step."""
+    assert math.isnan(convergence(flight(tmp_path)).order)
