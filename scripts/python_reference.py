@@ -43,6 +43,7 @@ GROUPS = {  # prefix of the module that a name comes from -> heading, "" for wha
     "sim.core.backends.cache": "Kernels",
     "sim.core.runtime.launch.host": "",
     "sim.core.runtime.arrays.array": "Arrays",
+    "sim.core.runtime.arrays.dimensions": "Arrays",
     "sim.core.runtime.arrays.creation": "Arrays",
     "sim.core.runtime.interop.utils": "Arrays",
     "sim.core.runtime.tape.tape": "Gradients",

@@ -21,7 +21,8 @@ from sim.core.lang.library.matrix import transpose
 from sim.core.lang.library.vector import dot, outer
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, Struct, array_type, float64, matrix, vector
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.dimensions import array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 
 matrix_of = matrix

@@ -90,12 +90,7 @@ from sim.core.runtime.ambient.threads import get_num_threads as get_num_threads
 from sim.core.runtime.ambient.threads import set_num_threads as set_num_threads
 from sim.core.runtime.arrays.array import array as array
 from sim.core.runtime.arrays.array import clone as clone
-from sim.core.runtime.arrays.array import fixedarray as fixedarray
 from sim.core.runtime.arrays.array import indexedarray as indexedarray
-from sim.core.runtime.arrays.array import indexedarray1d as indexedarray1d
-from sim.core.runtime.arrays.array import indexedarray2d as indexedarray2d
-from sim.core.runtime.arrays.array import indexedarray3d as indexedarray3d
-from sim.core.runtime.arrays.array import indexedarray4d as indexedarray4d
 from sim.core.runtime.arrays.creation import copy as copy
 from sim.core.runtime.arrays.creation import dtype_from_numpy as dtype_from_numpy
 from sim.core.runtime.arrays.creation import dtype_to_numpy as dtype_to_numpy
@@ -110,6 +105,11 @@ from sim.core.runtime.arrays.creation import ones_like as ones_like
 from sim.core.runtime.arrays.creation import to_dlpack as to_dlpack
 from sim.core.runtime.arrays.creation import zeros as zeros
 from sim.core.runtime.arrays.creation import zeros_like as zeros_like
+from sim.core.runtime.arrays.dimensions import fixedarray as fixedarray
+from sim.core.runtime.arrays.dimensions import indexedarray1d as indexedarray1d
+from sim.core.runtime.arrays.dimensions import indexedarray2d as indexedarray2d
+from sim.core.runtime.arrays.dimensions import indexedarray3d as indexedarray3d
+from sim.core.runtime.arrays.dimensions import indexedarray4d as indexedarray4d
 from sim.core.runtime.compiled.argument_packing import LaunchError as LaunchError
 from sim.core.runtime.derivatives import autograd as autograd
 from sim.core.runtime.devices.captures import CaptureError as CaptureError

@@ -16,8 +16,9 @@ from sim.core.lang.errors import did_you_mean, entry_point
 from sim.core.lang.frontend.builtins import atomic_add, static, tid
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, vector
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.arrays.dimensions import array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.core.runtime.launch.launch import launch
 from sim.model.constraint_set import ConstraintSet

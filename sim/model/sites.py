@@ -10,8 +10,9 @@ from functools import cache
 from sim.core.lang.frontend.builtins import tid
 from sim.core.lang.library.quaternion import quat_rotate
 from sim.core.lang.types import Scalar, transformation, vector
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import empty
+from sim.core.runtime.arrays.dimensions import array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.core.runtime.launch.launch import launch
 from sim.model.model import Model

@@ -36,8 +36,9 @@ from sim.constraints.projection import solve
 from sim.core.lang.frontend.builtins import abs, static, tid
 from sim.core.lang.library.vector import cross, dot, length, normalize, outer
 from sim.core.lang.types import Scalar, matrix, vector
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.arrays.dimensions import array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.core.runtime.launch.launch import launch
 from sim.model.model import Model

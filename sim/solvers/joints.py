@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.friction import turning
+from sim.constraints.contact.laws.friction import turning
 from sim.constraints.joints.frames import axis_of, joint_frame_of
 from sim.constraints.projection import parameter_struct
 from sim.constraints.slots.bodies import body_struct, slot_struct
@@ -26,8 +26,9 @@ from sim.core.lang.library.transform import transform_point
 from sim.core.lang.library.vector import cross, spatial_bottom, spatial_top
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, float64, int32, transformation, vector
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.arrays.dimensions import array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.core.runtime.launch.launch import launch
 from sim.model.control import Control

@@ -24,8 +24,9 @@ from sim.core.lang.library.vector import dot
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, vector
 from sim.core.runtime.ambient import recording
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.arrays.dimensions import array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.core.runtime.launch.launch import launch
 from sim.model.state import State

@@ -1,6 +1,6 @@
 """Contact of surfaces with themselves during a step: one sweep over all closed pairs an iteration.
 
-See `sim.constraints.contact.sweep` for the kernels, `sim.model.collision` for the lists of pairs.
+See `sim.constraints.contact.positions.sweep` for the kernels, `sim.model.collision` for the lists of pairs.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sim.constraints.contact.sweep import (
+from sim.constraints.contact.positions.sweep import (
     EDGE_EDGE,
     PIECES,
     POINT_TRIANGLE,

@@ -9,15 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sim.constraints.contact.forms import (
-    Form,
-    InTurn,
-    SideBySide,
-    contact_struct,
-    moving_struct,
-)
-from sim.constraints.contact.hitting import two_sided
-from sim.constraints.contact.impact import make_impact
+from sim.constraints.contact.impacts.impact import make_impact
+from sim.constraints.contact.impacts.parted import make_approaching, make_carried, make_cleared, make_parting
 from sim.constraints.contact.impulses.at_once import (
     make_answer,
     make_hit_at_once,
@@ -27,12 +20,19 @@ from sim.constraints.contact.impulses.at_once import (
 )
 from sim.constraints.contact.impulses.gains import make_gains
 from sim.constraints.contact.impulses.rebound import make_inertias, make_meeting, make_rebound
-from sim.constraints.contact.impulses.restitution import Answered, NoRebound, Rebounding, Restitution
-from sim.constraints.contact.impulses.rows import RowLayout, row_struct
-from sim.constraints.contact.parted import make_approaching, make_carried, make_cleared, make_parting
-from sim.constraints.contact.projection import make_contact_projection
-from sim.constraints.contact.resting import make_contact_start
-from sim.constraints.contact.surface import impact_kinds, impact_struct, surface_struct
+from sim.constraints.contact.kernels.forms import (
+    Form,
+    InTurn,
+    SideBySide,
+    contact_struct,
+    moving_struct,
+)
+from sim.constraints.contact.kernels.surface import impact_kinds, impact_struct, surface_struct
+from sim.constraints.contact.kinematics.hitting import two_sided
+from sim.constraints.contact.kinematics.rows import RowLayout, row_struct
+from sim.constraints.contact.laws.restitution import Answered, NoRebound, Rebounding, Restitution
+from sim.constraints.contact.positions.projection import make_contact_projection
+from sim.constraints.contact.positions.resting import make_contact_start
 from sim.core.lang.types import matrix, vector
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import copy, zeros
@@ -43,7 +43,7 @@ from sim.model.model import Model
 from sim.model.state import State
 from sim.solvers.batch import ConstraintBatch, Rows
 from sim.solvers.bodies import BodyStep
-from sim.solvers.integrators import BODY_QD_BEFORE, QD_BEFORE
+from sim.solvers.integrators.implicit import BODY_QD_BEFORE, QD_BEFORE
 from sim.solvers.joints import DryJoints
 from sim.solvers.near.choices import Choices
 from sim.solvers.near.crowded import crowded, make_room, make_split

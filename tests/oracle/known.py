@@ -20,6 +20,6 @@ DIFFERENT = {
     "functions/struct_made_in_kernel": "a field that was stored twice is differentiated as it is used",
     "functions/dynamic_loop": "the gradient of a loop whose variable is assigned anew, as differences have it",
     "mixed/sums_of_runtime_loops": "the gradient of a square of a sum over a loop is at the sum; in Warp before it",
-    "functions/func_grad_of_rows_and_structs": "adjoint[row] of a row that is passed reaches the array; Warp gives 0",
+    "derivatives/func_grad_of_rows_and_structs": "adjoint[row] of a row that is passed reaches the array; Warp gives 0",
     "functions/local_array": "the gradient goes through arrays of a thread; Warp gives 0",
 }

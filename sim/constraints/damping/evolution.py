@@ -13,7 +13,8 @@ from sim.core.lang.frontend.builtins import static, tid
 from sim.core.lang.library.vector import spatial_bottom, spatial_top
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, leaves_of, vector
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.dimensions import array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 
 

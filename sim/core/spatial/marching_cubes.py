@@ -19,8 +19,9 @@ from sim.core.lang.frontend.function import func
 from sim.core.lang.library.vector import cw_mul
 from sim.core.lang.types import float32, int32, vec3, vec3i
 from sim.core.runtime.ambient import recording
-from sim.core.runtime.arrays.array import array, array2d, array3d
+from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import empty
+from sim.core.runtime.arrays.dimensions import array2d, array3d
 from sim.core.runtime.devices.device import Device
 from sim.core.runtime.devices.graph import capturing
 from sim.core.runtime.interop.reductions import array_scan

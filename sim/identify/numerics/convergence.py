@@ -12,7 +12,7 @@ import numpy as np
 from sim.identify.data.experiments import Simulation
 from sim.identify.losses.jacobian import Linearised, linearise
 from sim.identify.numerics.finer import finer_mesh, more_iterations, shorter_steps, steps_of_finer
-from sim.identify.numerics.numerical_error import cannot, linear_shift, physical_shift
+from sim.identify.numerics.numerical_error import ROUNDING, cannot, linear_shift, physical_shift
 from sim.identify.problem import NotRefined, Problem
 
 
@@ -50,7 +50,7 @@ class Level:
 @dataclass(frozen=True, eq=False)
 class Convergence:
     """The levels of every cause, the base first.  order: that observed of the step, log2 of how much less its second
-    level moves than the first; nan where nothing moves."""
+    level moves than the first; nan where nothing moves but by rounding."""
 
     levels: list[Level]
     order: float
@@ -80,7 +80,7 @@ def convergence(problem: Problem, x: np.ndarray | None = None) -> Convergence:
                 break
             levels.append(level)
             moves.append(level.moved)
-        if cause == "step" and len(moves) == 2 and min(moves) > 0:
+        if cause == "step" and len(moves) == 2 and min(moves) > ROUNDING * np.abs(before).max(initial=0.0):
             order = math.log2(moves[0] / moves[1])
     return Convergence(levels, order)
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sim.constraints.base import REGISTRY, Constraint, ConstraintParameter
-from sim.constraints.contact.surface import OF_SURFACES
+from sim.constraints.contact.kernels.surface import OF_SURFACES
 from sim.constraints.slots.pattern import Slots
 from sim.constraints.stencils import Given
 from sim.core.lang.errors import did_you_mean

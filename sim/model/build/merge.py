@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.constraints.contact.surface import OF_SURFACES, SURFACE
+from sim.constraints.contact.kernels.surface import OF_SURFACES, SURFACE
 from sim.constraints.projection import weight_type
 from sim.constraints.slots.bodies import slot_types
 from sim.constraints.slots.pattern import PARTICLE, WORLD, Slots

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.constraints.contact.sweep import CROSSED, EDGE_EDGE, PIECES, POINT_TRIANGLE, WORST
+from sim.constraints.contact.positions.sweep import CROSSED, EDGE_EDGE, PIECES, POINT_TRIANGLE, WORST
 from sim.core.lang.types import as_scalar, int32, vector
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array
@@ -14,7 +14,8 @@ from sim.core.runtime.arrays.creation import copy, zeros
 from sim.core.runtime.launch.launch import launch
 from sim.core.spatial.hash_grid import HashGrid
 from sim.core.spatial.sorting import Scan
-from sim.model.collision.kernels import BEYOND, detection_kernels
+from sim.model.collision.kernels import BEYOND, candidate_kernels, placing_kernels
+from sim.model.collision.pair_kernels import pair_kernels
 from sim.model.collision.surfaces import SelfContact
 from sim.model.errors import ModelError
 
@@ -58,7 +59,7 @@ class PairLists:
     there are of each kind; offset (particles + 1,), slots: of each particle where it stands in them, 4 row + point.
     detected: (particles,) where the points were; allowed: (particles,) [m] how far they may go from there.
     needed: (2,) the most pairs that any detection has found; moved: (particles,) [m] how much further than allowed each
-    point was at most; report: see `sim.constraints.contact.sweep`.  These three go on until `begin`.
+    point was at most; report: see `sim.constraints.contact.positions.sweep`.  These three go on until `begin`.
     deep: (2 capacity,) how deep each pair was as the last step ended.
     """
 
@@ -87,7 +88,11 @@ class PairLists:
         self._scans = Scan(triangles + 1, device), Scan(edges + 1, device), Scan(n + 1, device)
         self._flat = of.points.flatten()
         self._others = self._flat, array(np.arange(edges), dtype=int32, device=device)
-        self._kernels = detection_kernels(real)
+        self._placing, self._searching, self._listed = (
+            placing_kernels(real),
+            candidate_kernels(real),
+            pair_kernels(real),
+        )
         self._apart = vec3(*(of.cell * cells if of.worlds > 1 else 0.0 for cells in APART))
         self._grids, self._dims = [], []
         for at in self._at:
@@ -131,7 +136,7 @@ class PairLists:
             self._list_slots()
 
     def _bound(self, x: array, v: array, interval: float) -> None:
-        of, k, n = self.of, self._kernels, self.of.points.size
+        of, k, n = self.of, self._placing, self.of.points.size
         self._longest[EDGE_EDGE].zero_()
         self._furthest.zero_()
         launch(k.place, n, [self._flat, of.world, self._apart, x], [self._at[0], self.detected])
@@ -143,7 +148,7 @@ class PairLists:
         launch(k.reach, n, [self._flat, of.world, *moving], [self.allowed, self._furthest])
 
     def _list_pairs(self, x: array) -> None:
-        of, k, room = self.of, self._kernels, self.of.capacity
+        of, room, placing, k = self.of, self.of.capacity, self._placing, self._searching
         self.offset.zero_()
         for kind, parts in ((POINT_TRIANGLE, of.triangles), (EDGE_EDGE, of.edges)):
             grid, offset, count = self._grids[kind], self._parts[kind], parts.shape[0]
@@ -151,9 +156,9 @@ class PairLists:
             _, order, _, starts = grid.memory
             low, high = self._boxes[kind]
             if kind == EDGE_EDGE:
-                launch(k.take_boxes, count, [order, of.edges, of.world, self._apart, x], [low, high])
+                launch(placing.take_boxes, count, [order, of.edges, of.world, self._apart, x], [low, high])
             else:
-                launch(k.take, self._at[kind].size, [order, self._at[kind]], [low])
+                launch(placing.take, self._at[kind].size, [order, self._at[kind]], [low])
             cells = [starts, order, low, high, 1.0 / of.cell, self._dims[kind], self._apart]
             bounds = [of.world, x, of.half_thickness, self.allowed, self._furthest]
             inputs = [*cells, parts, self._others[kind], *bounds, self._longest[kind], room]
@@ -166,10 +171,10 @@ class PairLists:
             launch(filling, count, inputs, [self._seen[kind], self._free[kind], self._found])
             begin = kind * room
             given = [begin, parts, offset, self._found, room, of.owner, of.rest]
-            launch(k.describe[kind], count, given, [self.rows, self.limit, self.offset])
+            launch(self._listed.describe[kind], count, given, [self.rows, self.limit, self.offset])
 
     def _list_slots(self) -> None:
-        k, room = self._kernels, self.of.capacity
+        k, room = self._listed, self.of.capacity
         self._scans[2].run(self.offset)
         copy(self._next, self.offset)
         for kind in (POINT_TRIANGLE, EDGE_EDGE):
@@ -180,15 +185,15 @@ class PairLists:
     # ------------------------------------------------------------------------------------------ how long they hold
     def check(self, particle: array) -> None:
         """Notes whether points have gone further than the lists allow, beside what all have in common."""
-        of, k = self.of, self._kernels
+        of = self.of
         with recording.paused():
-            launch(k.mean_moved, of.worlds, [self._sample, particle, self.detected], [self.drift])
+            launch(self._placing.mean_moved, of.worlds, [self._sample, particle, self.detected], [self.drift])
             inputs = [self._flat, of.world, particle, self.detected, self.drift, self.allowed]
-            launch(k.check, of.points.size, inputs, [self.moved])
+            launch(self._listed.check, of.points.size, inputs, [self.moved])
 
     def deepest(self, x: array) -> tuple[float, int, float]:
         """Of the pair that is closer than its thickness by most: how much [m], its row, and its distance [m]."""
-        of, k, room = self.of, self._kernels, self.of.capacity
+        of, k, room = self.of, self._listed, self.of.capacity
         deep, apart = (zeros(2 * room, of.friction.dtype, x.device, requires_grad=False) for _ in range(2))
         deep.fill_(-1.0)
         with recording.paused():

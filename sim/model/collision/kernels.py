@@ -1,30 +1,30 @@
-"""The kernels of detection; all of them give integers, or bounds without a gradient."""
+"""The kernels of the search for pairs of surfaces that may touch; all of them give integers, or bounds without a
+gradient."""
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
 # mypy: ignore-errors
 
 from dataclasses import dataclass
 
-from sim.constraints.contact.pairs import edge_edge, place_in_triangle, places_on_edges, point_triangle
+from sim.constraints.contact.primitives.pairs import place_in_triangle, places_on_edges
 from sim.constraints.particles import particle_layout
 from sim.core.lang.frontend.builtins import abs, atomic_add, atomic_max, static, tid
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.vector import dot, length
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, vector
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.dimensions import array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.core.spatial.hash_grid_queries import cell_of
 
 BEYOND = 2**31 - 1
 """So many pairs, or more."""
-FAR = 1e30
-"""The rest distance of parts of different objects."""
 
 
 @dataclass(frozen=True)
-class DetectionKernels:
-    """For one precision."""
+class PlacingKernels:
+    """For one precision: where everything is as pairs are looked for."""
 
     place: Kernel
     middle: Kernel
@@ -33,42 +33,32 @@ class DetectionKernels:
     mean: Kernel
     mean_moved: Kernel
     reach: Kernel
+
+
+@dataclass(frozen=True)
+class CandidateKernels:
+    """For one precision.  near: of points and triangles, and of edges, what counts and what lists them."""
+
     near: tuple[tuple[Kernel, Kernel], tuple[Kernel, Kernel]]
     take_total: Kernel
-    describe: tuple[Kernel, Kernel]
-    fill_slots: Kernel
-    sort_slots: Kernel
-    check: Kernel
-    depth: tuple[Kernel, Kernel]
 
 
 @func
-def ascending(values, begin: int, end: int):
-    """Sorts a short piece of an array."""
-    for k in range(begin + 1, end):
-        value = values[k]
-        at = k
-        while at > begin and values[max(at - 1, begin)] > value:
-            values[at] = values[at - 1]
-            at -= 1
-        values[at] = value
+def lower(a, b):
+    return type(a)(min(a[0], b[0]), min(a[1], b[1]), min(a[2], b[2]))
+
+
+@func
+def upper(a, b):
+    return type(a)(max(a[0], b[0]), max(a[1], b[1]), max(a[2], b[2]))
 
 
 @memoize
-def detection_kernels(real: Scalar) -> DetectionKernels:
+def placing_kernels(real: Scalar) -> PlacingKernels:
     """In grids worlds lie `apart` [m] from each other, so that they do not fill the same cells."""
     vec3, layout = vector(3, real), particle_layout(real)
     particle_type, position = layout.type(real), layout.position
 
-    @func
-    def lower(a, b):
-        return type(a)(min(a[0], b[0]), min(a[1], b[1]), min(a[2], b[2]))
-
-    @func
-    def upper(a, b):
-        return type(a)(max(a[0], b[0]), max(a[1], b[1]), max(a[2], b[2]))
-
-    # -------------------------------------------------------------------------------------- where everything is
     @kernel
     def place(
         points: array[int], world: array[int], apart: vec3, x: array[vec3], at: array[vec3], detected: array[vec3]
@@ -141,7 +131,14 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
         allowed[i] = 0.5 * margin + interval * length(v[i] - mean_v[world[i]])
         atomic_max(furthest, 0, allowed[i] + half[i])
 
-    # -------------------------------------------------------------------------------------- candidates
+    return PlacingKernels(place, middle, take, take_boxes, mean, mean_moved, reach)
+
+
+@memoize
+def candidate_kernels(real: Scalar) -> CandidateKernels:
+    """The kernels for float32 or float64."""
+    vec3 = vector(3, real)
+
     @func
     def cells_between(low, high, inverse, dim: int):
         """First cell along an axis, as one of the grid, and how many."""
@@ -168,11 +165,6 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
             and other_low[1] <= high[1]
             and other_low[2] <= high[2]
         )
-
-    @func
-    def distance(touch, x):
-        n, b, _ = touch(x, 0.0 * x[0][0])
-        return dot(n, b[0] * x[0] + b[1] * x[1] + b[2] * x[2] + b[3] * x[3])
 
     @func
     def point_meets(p, y, within, other: int, parts, world, x, half, allowed):
@@ -280,119 +272,6 @@ def detection_kernels(real: Scalar) -> DetectionKernels:
             count[kind] = max(min(total, capacity), 0)
             atomic_max(needed, kind, total)
 
-    # -------------------------------------------------------------------------------------- pairs
-    def describe(edges: bool) -> Kernel:
-        touch = edge_edge if edges else point_triangle
-
-        @kernel(name=f"describe_pairs_{edges}")
-        def write(
-            begin: int,
-            parts: array2d[int],
-            offset: array[int],
-            found: array[int],
-            capacity: int,
-            owner: array[int],
-            rest: array[vec3],
-            rows: array2d[int],
-            limit: array[real],
-            slots_of: array[int],
-        ):
-            """slots_of: how often particles are in pairs."""
-            k = tid()
-            first, last = max(offset[k], 0), min(offset[k + 1], capacity)
-            ascending(found, first, last)
-            for e in range(first, last):
-                row, other = begin + e, found[e]
-                if edges:
-                    rows[row, 0], rows[row, 1] = parts[k, 0], parts[k, 1]
-                    rows[row, 2], rows[row, 3] = parts[other, 0], parts[other, 1]
-                else:
-                    rows[row, 0], rows[row, 1] = other, parts[k, 0]
-                    rows[row, 2], rows[row, 3] = parts[k, 1], parts[k, 2]
-                p = [rows[row, j] for j in static(range(4))]
-                for j in static(range(4)):
-                    atomic_add(slots_of, p[j], 1)
-                limit[row] = FAR
-                if owner[p[0]] == owner[p[2]]:
-                    x = (rest[p[0]], rest[p[1]], rest[p[2]], rest[p[3]])
-                    limit[row] = 0.5 * distance(touch, x)
-
-        write.race_free = True  # the pairs of a triangle or edge are its own
-        return write
-
-    @kernel
-    def fill_slots(
-        begin: int, offset: array[int], capacity: int, rows: array2d[int], at: array[int], slots: array[int]
-    ):
-        k = tid()
-        for e in range(max(offset[k], 0), min(offset[k + 1], capacity)):
-            for j in static(range(4)):
-                place_at = atomic_add(at, rows[begin + e, j], 1)
-                slots[place_at] = 4 * (begin + e) + j
-
-    @kernel
-    def sort_slots(offset: array[int], slots: array[int]):
-        i = tid()
-        ascending(slots, offset[i], offset[i + 1])
-
-    # -------------------------------------------------------------------------------------- how long lists hold
-    @kernel
-    def check(
-        points: array[int],
-        world: array[int],
-        particle: array[particle_type],
-        detected: array[vec3],
-        drift: array[vec3],
-        allowed: array[real],
-        moved: array[real],
-    ):
-        i = points[tid()]
-        gone = position(particle[i]) - detected[i] - drift[world[i]]
-        if not dot(gone, gone) <= allowed[i] * allowed[i]:
-            moved[i] = max(moved[i], length(gone) - allowed[i])
-
-    check.race_free = True  # a point is named once
-
-    def depth(edges: bool) -> Kernel:
-        touch = edge_edge if edges else point_triangle
-
-        @kernel(name=f"depth_of_pairs_{edges}")
-        def measure(
-            begin: int,
-            kind: int,
-            count: array[int],
-            rows: array2d[int],
-            limit: array[real],
-            half: array[real],
-            x: array[vec3],
-            deep: array[real],
-            apart: array[real],
-        ):
-            k = tid()
-            if k < count[kind]:
-                row = begin + k
-                p = [rows[row, j] for j in static(range(4))]
-                thickness = half[p[0]] + (half[p[1]] + half[p[2]] + half[p[3]]) / 3.0
-                if edges:
-                    thickness = 0.5 * (half[p[0]] + half[p[1]] + half[p[2]] + half[p[3]])
-                apart[row] = distance(touch, (x[p[0]], x[p[1]], x[p[2]], x[p[3]]))
-                deep[row] = min(thickness, limit[row]) - apart[row]
-
-        return measure
-
-    return DetectionKernels(
-        place,
-        middle,
-        take,
-        take_boxes,
-        mean,
-        mean_moved,
-        reach,
-        ((near(False, False), near(False, True)), (near(True, False), near(True, True))),
-        take_total,
-        (describe(False), describe(True)),
-        fill_slots,
-        sort_slots,
-        check,
-        (depth(False), depth(True)),
+    return CandidateKernels(
+        ((near(False, False), near(False, True)), (near(True, False), near(True, True))), take_total
     )

@@ -14,7 +14,8 @@ from sim.core.lang.frontend.builtins import static, tid, where
 from sim.core.lang.library.quaternion import quat_from_rotation_vector, quat_rotate
 from sim.core.lang.library.vector import cross, dot, normalize
 from sim.core.lang.types import Scalar, vector
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.dimensions import array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 
 

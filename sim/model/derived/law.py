@@ -12,7 +12,8 @@ from sim.core.lang.embedding import embed, fields_at
 from sim.core.lang.frontend.builtins import static, tid
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, Struct, array_type
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.dimensions import array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.model.derived.arrays import ArrayFactory, source_of
 from sim.model.derived.derivation import Derivation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sim.constraints.contact.switches import CLOSING, CONE, NEAR, THRESHOLD, TOGETHER
+from sim.constraints.contact.diagnostics.switches import CLOSING, CONE, NEAR, THRESHOLD, TOGETHER
 
 SWITCHES = {
     "opens or closes": CLOSING,

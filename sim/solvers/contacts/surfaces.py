@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.constraints.contact.switches import CLOSING
+from sim.constraints.contact.diagnostics.switches import CLOSING
 from sim.core.lang.types import int32
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros

@@ -12,20 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from sim.constraints.contact.surface import impact_kinds, impact_struct, surface_struct
-from sim.constraints.contact.switches import (
-    CLOSING,
-    GROWS,
-    NEAR,
-    OPEN,
-    SLIPS,
-    TOGETHER,
-    make_foresight,
-    make_gap,
-    make_look,
-    make_look_at_velocities,
-    make_touched,
-)
+from sim.constraints.contact.diagnostics.ends import make_gap, make_touched
+from sim.constraints.contact.diagnostics.predicted import make_foresight
+from sim.constraints.contact.diagnostics.sweeps import make_look, make_look_at_velocities
+from sim.constraints.contact.diagnostics.switches import CLOSING, GROWS, NEAR, OPEN, SLIPS, TOGETHER
+from sim.constraints.contact.kernels.surface import impact_kinds, impact_struct, surface_struct
 from sim.constraints.slots.pattern import PARTICLE, WORLD
 from sim.core.lang.types import int32
 from sim.core.runtime.ambient import recording

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.boxes import contact_corner, contact_edges
-from sim.constraints.contact.choice import make_choice, make_unforced, rows_at_once
+from sim.constraints.contact.primitives.box_choice import make_choice, make_unforced, rows_at_once
+from sim.constraints.contact.primitives.boxes import contact_corner, contact_edges
 from sim.constraints.contact.solids.cylinders.ridge_choice import RIDGE_CONTACTS, make_ridge_choice
 from sim.constraints.contact.solids.cylinders.rim_choice import make_rim_choice
 from sim.constraints.contact.solids.cylinders.rim_mesh import contact_rim_mesh
@@ -18,10 +20,13 @@ from sim.constraints.contact.solids.facets import FACETS, make_side_choice
 from sim.constraints.contact.solids.mesh_edges import contact_mesh_edges, make_mesh_edge_choice
 from sim.constraints.contact.solids.meshes import contact_mesh, make_mesh_choice
 from sim.constraints.contact.solids.patch_choice import make_patch_choice
-from sim.core.lang.types import vector
+from sim.constraints.contact.solids.row_kernels import mesh_struct
+from sim.constraints.slots.pattern import Slots
+from sim.core.lang.types import Scalar, vector
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.launch.kernel import Kernel
 from sim.core.runtime.launch.launch import launch
 from sim.model.model import Model
 from sim.model.state import State
@@ -40,6 +45,37 @@ CHOSEN = {
     **FACETS,
 }
 """Parameters that every step chooses."""
+
+
+MAKES = {
+    contact_mesh: make_mesh_choice,
+    contact_mesh_edges: make_mesh_edge_choice,
+    contact_rim_mesh: make_rim_mesh_choice,
+    **dict.fromkeys(FACETS, make_side_choice),
+    **dict.fromkeys(RIM_CONTACTS, make_rim_choice),
+    **dict.fromkeys(RIDGE_CONTACTS, make_ridge_choice),
+}
+"""What makes the kernel that chooses, but for boxes."""
+FOLLOWED = (contact_mesh, contact_mesh_edges, *FACETS)
+"""Whose choice a tape records: vertices of meshes are copied from the model, and may have a gradient there."""
+
+
+def choosing_of(c: Constraint) -> Callable[[Constraint, Slots, Scalar], Kernel] | None:
+    """What of `MAKES` is for a constraint; None for those of boxes."""
+    return make_patch_choice if c in PATCHES.values() else MAKES.get(c)
+
+
+def meshes_of(model: Model) -> Any:
+    """The meshes of a model as `mesh_struct` has them."""
+    meshes = mesh_struct(model.dtype)()
+    meshes.vertices, meshes.corners = model.mesh_vertices, model.shape_corners
+    meshes.triangles, meshes.beside, meshes.of_triangles = (
+        model.mesh_triangles,
+        model.mesh_beside,
+        model.shape_triangles,
+    )
+    meshes.hinges, meshes.of_hinges = model.mesh_hinges, model.shape_hinges
+    return meshes
 
 
 def chosen_by(c: Constraint) -> tuple[str, ...]:
@@ -62,6 +98,7 @@ class Choices:
         boxes = {contact_corner, contact_edges} & set(made)
         self._unforced = zeros(model.body_count if boxes else 0, vector(3, model.dtype), model.device)
         self._chosen: list[array] = []
+        self._meshes = meshes_of(model)
         for batch in self.batches:
             for name in chosen_by(batch.set.constraint):  # integers: without a gradient
                 kind, lanes = batch.set.constraint.parameters[name].type(model.dtype), self._lanes(batch)
@@ -91,26 +128,11 @@ class Choices:
         if not chosen_by(c):
             return
         moved = [made.points, batch.placing, bodies.start, particle, bodies.dx, bodies.turn]
-        if c is contact_mesh:
-            meshes = [model.mesh_vertices, model.mesh_triangles, model.mesh_beside]
-            meshes += [model.shape_triangles, model.shape_corners]
-            launch(make_mesh_choice(slots, real), made.count, [*moved, reference, *meshes], [batch.parameters])
-        elif c is contact_mesh_edges:
-            ridges = [model.mesh_vertices, model.mesh_hinges, model.shape_hinges, model.shape_corners]
-            launch(make_mesh_edge_choice(slots, real), made.count, [*moved, *ridges], [batch.parameters])
-        elif c in FACETS:
-            launch(make_side_choice(c, slots, real), made.count, [*moved, reference], [batch.parameters])
-        elif c in PATCHES.values():
-            with recording.paused():  # from where a place is looked for does not change where it is found
-                launch(make_patch_choice(c, slots, real), made.count, moved, [batch.parameters])
-        elif c is contact_rim_mesh:
-            meshes = [model.mesh_vertices, model.mesh_triangles, model.shape_triangles, model.shape_corners]
-            with recording.paused():  # triangles are whole numbers
-                launch(make_rim_mesh_choice(slots, real), made.count, [*moved, *meshes], [batch.parameters])
-        elif c in RIM_CONTACTS or c in RIDGE_CONTACTS:
-            choose = make_rim_choice if c in RIM_CONTACTS else make_ridge_choice
-            with recording.paused():  # as of patches, of rims
-                launch(choose(c, slots, real), made.count, moved, [batch.parameters])
+        make = choosing_of(c)
+        if make is not None:
+            # Which triangle, rim or patch is an integer, or where a place is looked for, not where it is found.
+            with recording.paused() if c not in FOLLOWED else nullcontext():
+                launch(make(c, slots, real), made.count, [*moved, reference, self._meshes], [batch.parameters])
         else:
             moved = [bodies.start, particle, self._unforced, bodies.turn]
             of, placing, data, given, threads = made, batch.placing, batch.parameters, list[object](), made.count

@@ -1,4 +1,4 @@
-"""Steps of things with several contacts at once, which impacts part: see `sim.constraints.contact.parted`."""
+"""Steps of things with several contacts at once, which impacts part: see `sim.constraints.contact.impacts.parted`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Contacts of bodies that are near each other during a step: looked for as it is predicted, then projected in lanes.
 
 See `sim.model.collision.near` for the kernels.  The rows of a pair are one lane; what a step chooses of them is listed
-by colours, and contacts of one colour share no free body (`sim.constraints.contact.listing`).
+by colours, and contacts of one colour share no free body (`sim.constraints.contact.kernels.listing`).
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sim.constraints.contact.forms import AllListed, Form, Listed, ListedInTurn, SideBySide
-from sim.constraints.contact.listing import BITS, make_listing, make_pick, pick_points
-from sim.constraints.contact.resting import make_keep, make_recall
-from sim.constraints.contact.shapes import contact_plane
+from sim.constraints.contact.kernels.forms import AllListed, Form, Listed, ListedInTurn, SideBySide
+from sim.constraints.contact.kernels.listing import BITS, make_listing, make_pick, pick_points
+from sim.constraints.contact.positions.resting import make_keep, make_recall
+from sim.constraints.contact.primitives.shapes import contact_plane
 from sim.constraints.projection import parameter_struct
 from sim.constraints.slots.bodies import slot_struct
 from sim.core.lang.types import int32, vector
@@ -24,7 +24,8 @@ from sim.core.runtime.launch.launch import launch
 from sim.core.spatial.sorting import Scan
 from sim.model.collision.detection import ContactError
 from sim.model.collision.near.declared import BodyContact, NearSet
-from sim.model.collision.near.kernels import near_kernels
+from sim.model.collision.near.filling import filling_kernels
+from sim.model.collision.near.kernels import search_kernels
 from sim.model.collision.near.separation import separation_kernels
 from sim.model.constraint_set import ConstraintSet
 from sim.model.fields import Field
@@ -149,7 +150,7 @@ class NearLanes:
         assert near is not None
         found = [near.each, total, pairs, near.solids, near.classes, self.of.roles, model.shape_body]
         written = [self.lanes, self.first, self.second, self.keys]
-        launch(near_kernels(model.dtype).assign, 1, [*found, model.body_inv_mass, gaps, margins], written)
+        launch(search_kernels(model.dtype).assign, 1, [*found, model.body_inv_mass, gaps, margins], written)
 
     def list_chosen(self, left_over: array) -> None:
         """Lists what the step has chosen, with what is known of it; left_over: (1,) the most without a colour."""
@@ -162,7 +163,7 @@ class NearLanes:
                 launch(pick_points, made.count, [*listed, rows], [out])
         for rows, out in self._known:
             launch(make_pick(rows.dtype), made.count, [*listed, rows], [out])
-        model, near, fill = self.model, self.model.near, near_kernels(self.model.dtype).fill_coefficients
+        model, near, fill = self.model, self.model.near, filling_kernels(self.model.dtype).coefficients
         assert near is not None
         for name, out in self.batch.set.surface.items():
             rough = "friction" in name
@@ -173,21 +174,21 @@ class NearLanes:
 
     def fill(self) -> None:
         """What rows know of their shapes."""
-        model, near, k, lane = self.model, self.model.near, near_kernels(self.model.dtype), self.of.lane
+        model, near, k, lane = self.model, self.model.near, filling_kernels(self.model.dtype), self.of.lane
         assert near is not None
         made, n, begin = self.made, near.capacity, [lane, self.lanes, self.shapes]
         inputs = [lane, int(self.of.both), self.lanes, self.first, self.second, model.shape_body]
-        launch(k.fill_shapes, n, inputs, [self.shapes, made.points])
+        launch(k.shapes, n, inputs, [self.shapes, made.points])
         for name, out in made.placing.items():
             kind, side = name.split("_")[0], int(name.split("_")[1])
             if kind == "frame":
-                launch(k.fill_frames, n, [*begin, side, model.shape_transform], [out])
+                launch(k.frames, n, [*begin, side, model.shape_transform], [out])
             else:
                 unit = self.of.units if side == 1 and self.of.units is not None else self._none
                 shapes = [model.shape_body, model.shape_transform, model.shape_scale, model.body_com]
-                launch(k.fill_offsets, n, [*begin, side, unit, self.of.along_z, *shapes], [out])
+                launch(k.offsets, n, [*begin, side, unit, self.of.along_z, *shapes], [out])
         for name, (side, part) in self.of.sizes.items():
-            kernel = k.fill_sizes if isinstance(part, int) else k.fill_halves
+            kernel = k.sizes if isinstance(part, int) else k.halves
             column = part if isinstance(part, int) else int(part == "spine")
             launch(kernel, n, [*begin, side, column, model.shape_scale], [made.parameters[name]])
 
@@ -277,7 +278,7 @@ class NearContacts:
 
     def detect(self) -> None:
         """Lists the pairs that may touch in the step that was predicted, and fills their rows."""
-        of, k = self.of, near_kernels(self.model.dtype)
+        of, k = self.of, search_kernels(self.model.dtype)
         with recording.paused():
             launch(k.bound, of.solids.size, [*self._shapes(), of.margin], [self._low, self._high])
             boxes = [of.each, of.may, self._low, self._high]
@@ -304,7 +305,7 @@ class NearContacts:
         """Notes whether shapes are where they were looked for, as a step ends."""
         with recording.paused():
             inputs = [*self._shapes(), self._low, self._high, self.of.each, self.of.margin, self.margins]
-            launch(near_kernels(self.model.dtype).check, self.of.solids.size, inputs, [self.beyond])
+            launch(search_kernels(self.model.dtype).check, self.of.solids.size, inputs, [self.beyond])
 
     def refuse_incomplete(self) -> None:
         """Raises ContactError where a pair may have been missed since `begin`.  Waits for the device."""

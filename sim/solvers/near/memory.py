@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sim.constraints.contact.resting import make_averaged, make_contact_end, make_parted_end, make_slid
+from sim.constraints.contact.positions.resting import make_averaged, make_contact_end, make_parted_end, make_slid
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.launch.launch import launch
 from sim.model.fields import Field

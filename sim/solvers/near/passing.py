@@ -5,10 +5,11 @@ See `sim.model.collision.near.passing` and `sim.constraints.contact.solids.passi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sim.constraints.contact.shapes import contact_cylinder
+from sim.constraints.base import Constraint
+from sim.constraints.contact.primitives.shapes import contact_cylinder
 from sim.constraints.contact.solids.cylinders.ridge_choice import RIDGE_CONTACTS, make_ridge_passing
 from sim.constraints.contact.solids.cylinders.rim_mesh import contact_rim_mesh
 from sim.constraints.contact.solids.cylinders.rim_mesh_choice import make_rim_mesh_passing
@@ -18,17 +19,21 @@ from sim.constraints.contact.solids.facets import FACETS, make_facet_passing
 from sim.constraints.contact.solids.mesh_edges import contact_mesh_edges, make_mesh_edge_passing
 from sim.constraints.contact.solids.meshes import contact_mesh
 from sim.constraints.contact.solids.passing import WIDTHS, make_mesh_passing, make_point_passing
-from sim.core.lang.types import int32
+from sim.constraints.slots.pattern import Slots
+from sim.core.lang.types import Scalar, int32
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
+from sim.core.runtime.launch.kernel import Kernel
 from sim.core.runtime.launch.launch import launch
 from sim.model.collision.detection import ContactError
 from sim.model.collision.near.face_watch import make_face_watch
 from sim.model.collision.near.passing import make_passing
+from sim.model.constraint_set import ConstraintSet
 from sim.model.model import Model
 from sim.solvers.batch import ConstraintBatch
 from sim.solvers.bodies import BodyStep
+from sim.solvers.near.choices import meshes_of
 from sim.solvers.near.lanes import NearContacts
 
 
@@ -114,6 +119,25 @@ class PassingCheck:
                 )
 
 
+MAKES = {
+    contact_mesh: make_mesh_passing,
+    contact_mesh_edges: make_mesh_edge_passing,
+    contact_rim_mesh: make_rim_mesh_passing,
+    **dict.fromkeys(RIDGE_CONTACTS, make_ridge_passing),
+    **dict.fromkeys(FACETS, make_facet_passing),
+}
+"""What makes the kernel that looks whether a constraint has been come through."""
+EDGES = (*FACETS, *RIDGE_CONTACTS, contact_mesh_edges, contact_rim_mesh)
+"""What of one shape is met by edges of another."""
+
+
+def passing_of(c: Constraint) -> Callable[[Constraint, Slots, Scalar], Kernel]:
+    """The same, also of functions of the user and of convex shapes."""
+    if c in DISTANCES.values():
+        return make_distance_passing
+    return make_patch_passing if c in PATCHES.values() else MAKES.get(c, make_point_passing)
+
+
 @dataclass(eq=False)
 class PointPassingCheck:
     """Of the contacts of particles with shapes, and of all points with meshes."""
@@ -123,20 +147,17 @@ class PointPassingCheck:
     batches: Sequence[ConstraintBatch]
 
     def __post_init__(self) -> None:
-        self._checked = [
-            batch
-            for batch in self.batches
-            if batch.set.count
-            and (
-                batch.set.constraint in (contact_mesh, contact_mesh_edges, contact_rim_mesh)
-                or batch.set.constraint in (*FACETS, *RIDGE_CONTACTS)
-                or batch.set.constraint in (*DISTANCES.values(), *PATCHES.values())
-                or (batch.set.constraint.name in WIDTHS and batch.set.slots.particles)
-                # Of two solids others see that they have come through each other: not of the corners of a mesh.
-                or (batch.set.constraint is contact_cylinder and self.model.mesh_triangles.shape[0])
-            )
-        ]
+        self._checked = [batch for batch in self.batches if batch.set.count and self._is_checked(batch.set)]
         self._last = zeros(max(1, len(self._checked)), int32, self.model.device, requires_grad=False)
+        self._meshes = meshes_of(self.model)
+
+    def _is_checked(self, made: ConstraintSet) -> bool:
+        c = made.constraint
+        if c in MAKES or c in (*DISTANCES.values(), *PATCHES.values()):
+            return True
+        # Of two solids others see that they have come through each other: not of the corners of a mesh.
+        of_mesh = c is contact_cylinder and bool(self.model.mesh_triangles.shape[0])
+        return of_mesh or (c.name in WIDTHS and bool(made.slots.particles))
 
     @property
     def scratch(self) -> list[array]:
@@ -150,38 +171,14 @@ class PointPassingCheck:
 
     def check(self, before: array, after: array, particle: array) -> None:
         """Notes which points have come through a shape in a step that ends; before, after: places of particles."""
-        model, bodies = self.model, self.bodies
-        meshes = [model.mesh_vertices, model.mesh_triangles, model.shape_triangles, model.shape_corners]
-        ridges = [model.mesh_vertices, model.mesh_hinges, model.shape_hinges, model.shape_corners]
+        bodies = self.bodies
         with recording.paused():
             for index, batch in enumerate(self._checked):
                 made = batch.set
-                of_mesh = made.constraint is contact_mesh
-                make = make_mesh_passing if of_mesh else make_point_passing
-                make = make_facet_passing if made.constraint in FACETS else make
-                make = make_distance_passing if made.constraint in DISTANCES.values() else make
-                make = make_patch_passing if made.constraint in PATCHES.values() else make
-                inputs = [
-                    index,
-                    made.points,
-                    batch.placing,
-                    batch.parameters,
-                    bodies.start,
-                    particle,
-                    bodies.dx,
-                    bodies.turn,
-                ]
-                given = [*inputs, before, after, *(meshes if of_mesh else [])]
-                if made.constraint is contact_mesh_edges:
-                    find = make_mesh_edge_passing(made.slots, model.dtype)
-                    launch(find, made.count, [*given, *ridges], [self._last])
-                    continue
-                if made.constraint is contact_rim_mesh:
-                    find = make_rim_mesh_passing(made.slots, model.dtype)
-                    launch(find, made.count, [*given, *meshes], [self._last])
-                    continue
-                make = make_ridge_passing if made.constraint in RIDGE_CONTACTS else make
-                launch(make(made.constraint, made.slots, model.dtype), made.count, given, [self._last])
+                find = passing_of(made.constraint)(made.constraint, made.slots, self.model.dtype)
+                moved = [bodies.start, particle, bodies.dx, bodies.turn, before, after]
+                inputs = [index, made.points, batch.placing, batch.parameters, *moved, self._meshes]
+                launch(find, made.count, inputs, [self._last])
 
     def refuse_passed(self) -> None:
         """Raises ContactError where one has since `begin`.  Waits for the device."""
@@ -199,8 +196,7 @@ class PointPassingCheck:
                     "Round the function off: the distance from what is smaller by a radius, less the radius",
                 )
             label = next(label for label, rows in made.index_of.items() if last - 1 in rows)
-            edged = (*FACETS, *RIDGE_CONTACTS, contact_mesh_edges, contact_rim_mesh)
-            who = "an edge" if made.constraint in edged else "a corner, a ball or an end"
+            who = "an edge" if made.constraint in EDGES else "a corner, a ball or an end"
             if made.slots.particles:
                 number = self.model.user_number(made.points.numpy()[last - 1, made.slots.particles[0]])
                 name = next((g.name for g in self.model.groups.values() if g.start <= number < g.start + g.count), "")

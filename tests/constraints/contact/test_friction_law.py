@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sim
-from sim.constraints.contact.friction import coulomb
+from sim.constraints.contact.laws.friction import coulomb
 
 CASES = 200
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sim
-from sim.constraints.contact.resting import AVERAGED, make_averaged
+from sim.constraints.contact.positions.resting import AVERAGED, make_averaged
 
 RATE, HALF = 300, 0.05
 

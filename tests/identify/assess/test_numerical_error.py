@@ -7,14 +7,16 @@ import warnings
 
 import numpy as np
 import pytest
+from tools.scenes.identification import flight
 from tools.scenes.problems import write_scene, write_target
 
 import sim
 from sim.cli import main
 from sim.identify.losses.jacobian import linearise
 from sim.identify.numerics import estimate_shifts, numerical_error
+from sim.identify.numerics.convergence import convergence
 from sim.identify.numerics.finer import more_iterations, shorter_steps
-from sim.identify.numerics.numerical_error import NumericalError, Shift
+from sim.identify.numerics.numerical_error import NumericalError, Shift, share_text
 from sim.identify.problem import NotRefined
 from sim.solvers import NumericsWarning
 
@@ -230,3 +232,14 @@ def test_more_iterations_are_advised_where_they_help(tmp_path):
     (some,), (none,) = (told_with(share).notes(problem) for share in (0.05, 1e-6))
     assert "more iterations or shorter steps" in some
     assert "take shorter steps" in none and "iterations" not in none.partition("take")[2]
+
+
+@pytest.mark.parametrize(("share", "text"), [(-2e-15, "0 %"), (0.0, "0 %"), (-0.0019, "-0.19 %"), (1.5, "times 2.5")])
+def test_relative_changes_in_words(share, text):
+    """What rounding alone makes is none."""
+    assert share_text(share) == text
+
+
+def test_what_moves_by_rounding_alone_has_no_order(tmp_path):
+    """A flight from velocities half a step back is the parabola at any step."""
+    assert math.isnan(convergence(flight(tmp_path)).order)

@@ -10,7 +10,7 @@ from tools.geometry.distances import edge_edge_distance, point_triangle_distance
 
 import sim
 from sim.model.collision.detection import ContactError, PairLists
-from sim.model.collision.kernels import detection_kernels
+from sim.model.collision.kernels import candidate_kernels
 
 CELLS, CELL, THICKNESS, MARGIN = 3, 0.05, 0.004, 0.03
 
@@ -179,7 +179,7 @@ def test_more_pairs_than_have_numbers_are_an_error() -> None:
     with np.errstate(over="ignore"):
         sums = np.concatenate([[0], np.cumsum(counts, dtype=np.int32)[:-1]]).astype(np.int32)
     assert 0 <= sums[-1] < lists.of.capacity
-    take_total = detection_kernels(sim.float64).take_total
+    take_total = candidate_kernels(sim.float64).take_total
     offset = sim.array(sums, dtype=int)
     sim.launch(take_total, len(sums) - 1, [offset, 0, lists.of.capacity], [lists.count, lists.needed])
     with pytest.raises(ContactError, match=r"more pairs may touch than have numbers of 32 bits"):

@@ -9,7 +9,7 @@ import numpy as np
 
 import sim
 from sim.constraints import REGISTRY, Constraint
-from sim.constraints.contact.shapes import UPRIGHT
+from sim.constraints.contact.primitives.shapes import UPRIGHT
 from sim.constraints.projection import make_weighing, parameter_struct, value_type, weight_type
 from tools.geometry.distances import edge_edge_distance, point_triangle_distance
 

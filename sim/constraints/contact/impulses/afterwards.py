@@ -21,9 +21,9 @@ So they keep their word by how much of what presses a mechanism is no impact (`p
 from dataclasses import dataclass
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.forms import Form
 from sim.constraints.contact.impulses.held import HeldLayout, held_row_struct
-from sim.constraints.contact.impulses.rows import kept_of
+from sim.constraints.contact.kernels.forms import Form
+from sim.constraints.contact.kinematics.rows import kept_of
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct, solve, value_type
 from sim.constraints.slots.bodies import body_struct, in_world, matrix_in_world, slot_struct
@@ -37,7 +37,8 @@ from sim.core.lang.library.quaternion import quat_inverse
 from sim.core.lang.library.vector import spatial_bottom, spatial_top
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, quaternion, vector
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.dimensions import array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 
 

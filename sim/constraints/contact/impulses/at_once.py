@@ -22,12 +22,12 @@ it would need alone (`TOGETHER`).
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.forms import Form, moving_struct, sides_of
-from sim.constraints.contact.hitting import there_of
-from sim.constraints.contact.impulses.energy import impulse_work_of
-from sim.constraints.contact.impulses.restitution import Restitution
-from sim.constraints.contact.impulses.rows import RowLayout, inertias_of, normal_of, placed_of
-from sim.constraints.contact.projection import push_of
+from sim.constraints.contact.kernels.forms import Form, moving_struct, sides_of
+from sim.constraints.contact.kinematics.hitting import there_of
+from sim.constraints.contact.kinematics.rows import RowLayout, inertias_of, normal_of, placed_of
+from sim.constraints.contact.laws.energy import impulse_work_of
+from sim.constraints.contact.laws.restitution import Restitution
+from sim.constraints.contact.positions.projection import push_of
 from sim.constraints.projection import solve
 from sim.constraints.slots.linearization import masses_of, row_functions, velocities_of
 from sim.constraints.slots.pattern import Slots

@@ -14,11 +14,11 @@ where q is about the same from one sweep to the next (`UNSTEADY`); else they sta
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.forms import Form
-from sim.constraints.contact.friction import along_both
-from sim.constraints.contact.geometry import across
 from sim.constraints.contact.impulses.rebound import pushed_of
-from sim.constraints.contact.impulses.rows import inertias_of, kept_of, normal_of, placed_of
+from sim.constraints.contact.kernels.forms import Form
+from sim.constraints.contact.kinematics.geometry import across
+from sim.constraints.contact.kinematics.rows import inertias_of, kept_of, normal_of, placed_of
+from sim.constraints.contact.laws.friction import along_both
 from sim.constraints.slots.linearization import row_functions
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import abs, max, min, static, tid

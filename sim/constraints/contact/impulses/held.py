@@ -26,7 +26,8 @@ from sim.core.lang.frontend.builtins import static, tid
 from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, Struct, array_type, matrix, quaternion, vector
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.dimensions import array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 
 

@@ -17,7 +17,8 @@ next step's positions take out.
 from dataclasses import dataclass
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.impact import LATEST, resting_speed
+from sim.constraints.contact.impacts.shares import resting_speed
+from sim.constraints.contact.impacts.time_of_impact import LATEST
 from sim.constraints.contact.impulses.held import HeldLayout, come_of, held_row_struct, held_rows_of
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct, solve, value_type
@@ -38,7 +39,8 @@ from sim.core.lang.library.quaternion import quat_inverse
 from sim.core.lang.library.vector import dot
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, quaternion, vector
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.dimensions import array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 
 SMALL = 1e-3

@@ -9,13 +9,13 @@ All positions are final then: where contacts touch is found once (`make_meeting`
 from collections.abc import Callable
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.forms import Form, chosen_of, every, sides_of
-from sim.constraints.contact.friction import along_both, coulomb, pressed_and_rubbed, unturned
-from sim.constraints.contact.geometry import across
-from sim.constraints.contact.hitting import meeting_of, rate_at_impact, shifts_of, two_sided
-from sim.constraints.contact.impact import AT_ONCE, hard_part
-from sim.constraints.contact.impulses.restitution import Restitution
-from sim.constraints.contact.impulses.rows import (
+from sim.constraints.contact.impacts.impact import AT_ONCE
+from sim.constraints.contact.impacts.parted import cut_of
+from sim.constraints.contact.impacts.shares import hard_part
+from sim.constraints.contact.kernels.forms import Form, chosen_of, every, sides_of
+from sim.constraints.contact.kinematics.geometry import across
+from sim.constraints.contact.kinematics.hitting import meeting_of, rate_at_impact, shifts_of, two_sided
+from sim.constraints.contact.kinematics.rows import (
     RowLayout,
     inertias_of,
     keep_of,
@@ -24,8 +24,9 @@ from sim.constraints.contact.impulses.rows import (
     rate_of,
     spread_of,
 )
-from sim.constraints.contact.impulses.spinning import spins_of, turned_of
-from sim.constraints.contact.parted import cut_of
+from sim.constraints.contact.kinematics.spinning import spins_of, turned_of
+from sim.constraints.contact.laws.friction import along_both, coulomb, pressed_and_rubbed, unturned
+from sim.constraints.contact.laws.restitution import Restitution
 from sim.constraints.slots.bodies import body_struct, matrix_in_world
 from sim.constraints.slots.linearization import row_functions, velocities_of
 from sim.constraints.slots.pattern import Slots

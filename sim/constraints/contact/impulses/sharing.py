@@ -21,9 +21,9 @@ A step in which something hits is left as it is (see `at_once`), and so is what 
 from dataclasses import dataclass
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.forms import contact_struct
-from sim.constraints.contact.impact import hard_part
-from sim.constraints.contact.impulses.rows import kept_of, normal_of, placed_of
+from sim.constraints.contact.impacts.shares import hard_part
+from sim.constraints.contact.kernels.forms import contact_struct
+from sim.constraints.contact.kinematics.rows import kept_of, normal_of, placed_of
 from sim.constraints.projection import solve
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import abs, max, min, static, tid

@@ -15,9 +15,9 @@ body is slowed down, a ball on a cart by an eighth in half a second at 120 Hz.
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.boxes import contact_corner
-from sim.constraints.contact.pairs import contact_points
-from sim.constraints.contact.shapes import contact_capsule
+from sim.constraints.contact.primitives.boxes import contact_corner
+from sim.constraints.contact.primitives.pairs import contact_points
+from sim.constraints.contact.primitives.shapes import contact_capsule
 from sim.constraints.contact.solids.cylinders.ridge_side import contact_ridge_side
 from sim.constraints.contact.solids.cylinders.rim_mesh import contact_rim_mesh
 from sim.constraints.contact.solids.cylinders.rims import contact_rim_face, contact_side

@@ -11,22 +11,20 @@ to where the slope along the patch is zero, so that derivatives are those of a p
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint, constraint
-from sim.constraints.contact.boxes import OPEN, middle
+from sim.constraints.contact.primitives.boxes import OPEN, middle
 from sim.constraints.contact.solids.distances import FUNCTIONS, passes_of
-from sim.constraints.particles import particle_layout
-from sim.constraints.projection import parameter_struct
-from sim.constraints.slots.bodies import body_struct, seen_from, slot_struct
-from sim.constraints.slots.linearization import movers_of, points_of
+from sim.constraints.contact.solids.row_kernels import make_passing
+from sim.constraints.slots.bodies import seen_from
+from sim.constraints.slots.linearization import points_of
 from sim.constraints.slots.pattern import Slots
-from sim.core.lang.embedding import fields_at, grad
-from sim.core.lang.frontend.builtins import abs, atomic_max, cos, sin, tid
+from sim.core.lang.embedding import grad
+from sim.core.lang.frontend.builtins import abs, cos, sin
 from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.library.quaternion import quat_rotate
 from sim.core.lang.library.vector import dot, length
 from sim.core.lang.memoize import memoize
-from sim.core.lang.types import Scalar, quaternion, vec3, vector
-from sim.core.runtime.arrays.array import array, array2d
-from sim.core.runtime.launch.kernel import Kernel, kernel
+from sim.core.lang.types import Scalar, vec3
+from sim.core.runtime.launch.kernel import Kernel
 
 FLAT, RIM, DISC = 0.0, 1.0, 2.0
 """Kinds of patches: middle + s u + t v with s, t from -1 to 1, or a place without u and v; middle + cos s u + sin s v;
@@ -57,9 +55,10 @@ def patch_place(origin, u, v, s, t, round):
 
 
 def slope_of(distance: Function) -> Function:
+    """`slope(p, scale)` in a kernel: the gradient of a signed distance by the place."""
+
     @func
     def slope(p, scale):
-        """The gradient of a distance by the place."""
         out, _ = grad(distance)(p, scale)
         return out
 
@@ -157,9 +156,6 @@ def make_patch_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     """Of the patches `tid()` of one of `PATCHES`: those whose middle has come through within a step, by the greatest
     number, from 1 on; or, behind the numbers of all, those that have met what is sharp."""
     distance = FUNCTIONS[c]
-    vec3, Quat = vector(3, real), quaternion(real)
-    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
-    movers, points_at, particle_type = movers_of(slots), points_of(c, slots, real), particle_layout(real).type(real)
 
     @func
     def gap(p, parameters):
@@ -167,30 +163,9 @@ def make_patch_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
 
     passes = passes_of(gap, real)
 
-    @kernel(name=f"passing_{c.name}_{slots.kinds}")
-    def find(
-        index: int,
-        points: array2d[int],
-        placing: SlotData,
-        data: Data,
-        bodies: Bodies,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[Quat],
-        x_0: array[vec3],
-        x_1: array[vec3],
-        last: array[int],
-    ):
-        k = tid()
-        _, _, _, begun, _, _, poses = movers(k, points, bodies, particle, dx, turn)
-        placed = fields_at(placing, k)
-        a, b = points_at([], begun, placed)
-        x = seen_from(a, b)
-        a, b = points_at([], poses, placed)
-        y, at = seen_from(a, b), middle(data.origin[k], data.size[k])
-        if passes(x.p + quat_rotate(x.q, at), y.p + quat_rotate(y.q, at), (data.scale[k], data.thickness[k])):
-            atomic_max(last, index, k + 1)
-        if data.sharp[k] > 0.5:
-            atomic_max(last, index, points.shape[0] + k + 1)
+    @func
+    def passed(a, b, k, data, meshes):
+        x, y, at = seen_from(a[0], a[1]), seen_from(b[0], b[1]), middle(data.origin[k], data.size[k])
+        return passes(x.p + quat_rotate(x.q, at), y.p + quat_rotate(y.q, at), (data.scale[k], data.thickness[k]))
 
-    return find
+    return make_passing(c, slots, real, points_of(c, slots, real), passed)

@@ -9,19 +9,17 @@ C is the function itself, seen from the frame of the shape, so that derivatives 
 from collections.abc import Callable
 
 from sim.constraints.base import REGISTRY, Constraint, constraint
-from sim.constraints.particles import particle_layout
-from sim.constraints.projection import parameter_struct
-from sim.constraints.slots.bodies import body_struct, slot_struct
-from sim.constraints.slots.linearization import movers_of, seen_points
+from sim.constraints.contact.solids.row_kernels import make_passing
+from sim.constraints.slots.linearization import seen_points
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.embedding import embed, fields_at
-from sim.core.lang.frontend.builtins import atomic_max, min, static, tid
+from sim.core.lang.frontend.builtins import min, static, tid
 from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.frontend.tracing.registry import Builtin
 from sim.core.lang.library.vector import length
 from sim.core.lang.memoize import memoize
-from sim.core.lang.types import Scalar, float32, float64, quaternion, vec3, vector
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.lang.types import Scalar, float32, float64, vec3, vector
+from sim.core.runtime.arrays.array import array
 from sim.core.runtime.launch.kernel import Kernel, kernel
 
 PLACES = 32
@@ -98,35 +96,13 @@ def passes_of(value: Function | Builtin, real: Scalar) -> Function:
 def make_distance_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     """Of the constraints `tid()` of a point and one of `DISTANCES`: those that have been come through, by the greatest
     number, from 1 on."""
-    vec3, Quat = vector(3, real), quaternion(real)
-    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
-    movers, seen, count = movers_of(slots), seen_points(c, slots, real), len(slots.particles)
     passes = passes_of(embed(lambda: c.traced(real), f"{c.name}_at"), real)
-    particle_type = particle_layout(real).type(real)
 
-    @kernel(name=f"passing_{c.name}_{slots.kinds}")
-    def find(
-        index: int,
-        points: array2d[int],
-        placing: SlotData,
-        data: Data,
-        bodies: Bodies,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[Quat],
-        x_0: array[vec3],
-        x_1: array[vec3],
-        last: array[int],
-    ):
-        k = tid()
-        p_k, _, _, begun, _, _, poses = movers(k, points, bodies, particle, dx, turn)
-        placed, parameters = fields_at(placing, k), fields_at(data, k)
-        a = seen([x_0[p_k[p]] for p in static(range(count))], begun, placed)
-        b = seen([x_1[p_k[p]] for p in static(range(count))], poses, placed)
-        if passes(a, b, parameters):
-            atomic_max(last, index, k + 1)
+    @func
+    def passed(a, b, k, data, meshes):
+        return passes(a, b, fields_at(data, k))
 
-    return find
+    return make_passing(c, slots, real, seen_points(c, slots, real), passed)
 
 
 @memoize

@@ -10,7 +10,7 @@ is pushed back; and looks, as it ends, whether one has come through all the same
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint, constraint
-from sim.constraints.contact.pairs import (
+from sim.constraints.contact.primitives.pairs import (
     edge_edge,
     place_in_triangle,
     places_on_edges,
@@ -18,19 +18,15 @@ from sim.constraints.contact.pairs import (
     side_of_edge,
     side_of_triangle,
 )
-from sim.constraints.particles import particle_layout
-from sim.constraints.projection import parameter_struct
-from sim.constraints.slots.bodies import body_struct, slot_struct
-from sim.constraints.slots.linearization import movers_of, points_of
+from sim.constraints.contact.solids.row_kernels import make_choosing, make_passing
+from sim.constraints.slots.linearization import points_of
 from sim.constraints.slots.pattern import Slots
-from sim.core.lang.embedding import fields_at
-from sim.core.lang.frontend.builtins import atomic_max, static, tid, where
+from sim.core.lang.frontend.builtins import static, where
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.vector import cross, dot
 from sim.core.lang.memoize import memoize
-from sim.core.lang.types import Scalar, quaternion, vector
-from sim.core.runtime.arrays.array import array, array2d
-from sim.core.runtime.launch.kernel import Kernel, kernel
+from sim.core.lang.types import Scalar
+from sim.core.runtime.launch.kernel import Kernel
 
 HALVINGS = 24
 """Of a step, to find when four points are in a plane."""
@@ -77,33 +73,14 @@ FACETS = {contact_ball_triangle: ("side",), contact_capsule_edge: ("side",)}
 @memoize
 def make_side_choice(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     """On which side the constraints `tid()` of `FACETS` were as the step began; 0 where they were beside each other."""
-    vec3, Quat, layout = vector(3, real), quaternion(real), particle_layout(real)
-    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
-    movers, points_at, position = movers_of(slots), points_of(c, slots, real), layout.position
-    particle_type, count = layout.type(real), len(slots.particles)
     side_of = side_of_triangle if c is contact_ball_triangle else side_of_edge
 
-    @kernel(name=f"choose_{c.name}_{slots.kinds}")
-    def choose(
-        points: array2d[int],
-        placing: SlotData,
-        bodies: Bodies,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[Quat],
-        x_ref: array[vec3],
-        data: Data,
-    ):
-        k = tid()
-        p_k, _, of_p, begun, _, _, poses = movers(k, points, bodies, particle, dx, turn)
-        placed = fields_at(placing, k)
-        now = points_at([position(of_p[p]) for p in static(range(count))], poses, placed)
-        before = points_at([x_ref[p_k[p]] for p in static(range(count))], begun, placed)
+    @func
+    def chosen(before, now, k, data, meshes):
         side = side_of(now, before)
         data.side[k] = where(side > 0.0, real(1.0), where(side < 0.0, real(-1.0), real(0.0)))
 
-    choose.race_free = True  # rows are their own
-    return choose
+    return make_choosing(c, slots, real, points_of(c, slots, real), chosen)
 
 
 @memoize
@@ -115,10 +92,7 @@ def make_facet_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     each other as the step ends (X. Provot, "Collision and Self-Collision Handling in Cloth Model Dedicated to Design
     Garments", 1997: the cubic), and whether they meet then.
     """
-    vec3, Quat = vector(3, real), quaternion(real)
-    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
-    movers, points_at, count = movers_of(slots), points_of(c, slots, real), len(slots.particles)
-    particle_type, of_triangle = particle_layout(real).type(real), c is contact_ball_triangle
+    of_triangle = c is contact_ball_triangle
 
     @func
     def volume(x):
@@ -136,26 +110,9 @@ def make_facet_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
             _, _, inside = places_on_edges(x[0], x[1], x[2], x[3])
         return inside
 
-    @kernel(name=f"passing_{c.name}_{slots.kinds}")
-    def find(
-        index: int,
-        points: array2d[int],
-        placing: SlotData,
-        data: Data,
-        bodies: Bodies,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[Quat],
-        x_0: array[vec3],
-        x_1: array[vec3],
-        last: array[int],
-    ):
-        k = tid()
-        p_k, _, _, begun, _, _, poses = movers(k, points, bodies, particle, dx, turn)
-        placed = fields_at(placing, k)
-        a = points_at([x_0[p_k[p]] for p in static(range(count))], begun, placed)
-        b = points_at([x_1[p_k[p]] for p in static(range(count))], poses, placed)
-        first = volume(a)
+    @func
+    def passed(a, b, k, data, meshes):
+        first, found = volume(a), False
         if first * volume(b) < 0.0:
             low, high = real(0.0), real(1.0)
             for _ in range(HALVINGS):
@@ -164,7 +121,7 @@ def make_facet_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
                     low = s
                 else:
                     high = s
-            if met(between(a, b, 0.5 * (low + high))):
-                atomic_max(last, index, k + 1)
+            found = met(between(a, b, 0.5 * (low + high)))
+        return found
 
-    return find
+    return make_passing(c, slots, real, points_of(c, slots, real), passed)

@@ -9,22 +9,19 @@ surfaces, and met there.
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
 # mypy: ignore-errors
 
-from sim.constraints.base import constraint
-from sim.constraints.contact.boxes import OPEN, middle
-from sim.constraints.particles import particle_layout
-from sim.constraints.projection import parameter_struct
-from sim.constraints.slots.bodies import body_struct, seen_from, slot_struct
-from sim.constraints.slots.linearization import movers_of, points_of
+from sim.constraints.base import Constraint, constraint
+from sim.constraints.contact.primitives.boxes import OPEN, middle
+from sim.constraints.contact.solids.row_kernels import make_choosing, make_passing
+from sim.constraints.slots.bodies import seen_from
+from sim.constraints.slots.linearization import points_of
 from sim.constraints.slots.pattern import Slots
-from sim.core.lang.embedding import fields_at
-from sim.core.lang.frontend.builtins import abs, atomic_max, max, min, sqrt, static, tid, where
+from sim.core.lang.frontend.builtins import abs, max, min, sqrt, static, where
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.quaternion import quat_rotate
 from sim.core.lang.library.vector import cross, dot, length, normalize
 from sim.core.lang.memoize import memoize
-from sim.core.lang.types import Scalar, quaternion, vec3, vector
-from sim.core.runtime.arrays.array import array, array2d
-from sim.core.runtime.launch.kernel import Kernel, kernel
+from sim.core.lang.types import Scalar, vec3, vector
+from sim.core.runtime.launch.kernel import Kernel
 
 PARALLEL = 1e-4
 """|d_1 x d_2|^2 of unit vectors below which edges count as parallel: their ends are vertices."""
@@ -166,33 +163,15 @@ def beside_box(x, low, high, scale, other_scale, c, d, reach):
 
 
 @memoize
-def make_mesh_edge_choice(slots: Slots, real: Scalar) -> Kernel:
+def make_mesh_edge_choice(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     """The edges of meshes that the edges of rows `tid()` of `contact_mesh_edges` cross, from predicted poses: of those
     that a row is about the one that is deepest."""
-    c, vec3, Quat = contact_mesh_edges, vector(3, real), quaternion(real)
-    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
-    movers, points_at, particle_type = movers_of(slots), points_of(c, slots, real), particle_layout(real).type(real)
+    vec3 = vector(3, real)
 
-    @kernel(name=f"choose_{c.name}_{slots.kinds}")
-    def choose(
-        points: array2d[int],
-        placing: SlotData,
-        bodies: Bodies,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[Quat],
-        vertices: array[vec3],
-        hinges: array2d[int],
-        first: array2d[int],
-        box: array2d[vec3],
-        data: Data,
-    ):
-        k = tid()
-        _, _, _, begun, _, _, poses = movers(k, points, bodies, particle, dx, turn)
-        placed, m = fields_at(placing, k), int(data.mesh[k])
-        frame, other = points_at([], poses, placed)
-        frame_0, other_0 = points_at([], begun, placed)
-        x, x_0 = seen_from(frame, other), seen_from(frame_0, other_0)
+    @func
+    def chosen(a_0, a_1, k, data, meshes):
+        x, x_0, m, box = seen_from(a_1[0], a_1[1]), seen_from(a_0[0], a_0[1]), int(data.mesh[k]), meshes.corners
+        vertices, hinges, first = meshes.vertices, meshes.hinges, meshes.of_hinges
         scale, other_scale = data.scale[k], data.other_scale[k]
         c, d, e, f = data.c[k], data.d[k], data.e[k], data.f[k]
         least, side, p, q = real(1e30), real(0.0), vec3(), vec3()
@@ -215,42 +194,19 @@ def make_mesh_edge_choice(slots: Slots, real: Scalar) -> Kernel:
                         least, side, p, q = gap, where(of < 0.0, real(-1.0), real(1.0)), a, b
         data.side[k], data.a[k], data.b[k] = side, p, q
 
-    choose.race_free = True  # rows are their own
-    return choose
+    return make_choosing(c, slots, real, points_of(c, slots, real), chosen)
 
 
 @memoize
-def make_mesh_edge_passing(slots: Slots, real: Scalar) -> Kernel:
+def make_mesh_edge_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     """Of the rows `tid()` of `contact_mesh_edges`: those whose edge has come deeper into another one within a step than
     the next one would look for, by the greatest number, from 1 on."""
-    c, vec3, Quat = contact_mesh_edges, vector(3, real), quaternion(real)
-    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
-    movers, points_at, particle_type = movers_of(slots), points_of(c, slots, real), particle_layout(real).type(real)
 
-    @kernel(name=f"passing_{c.name}_{slots.kinds}")
-    def find(
-        index: int,
-        points: array2d[int],
-        placing: SlotData,
-        data: Data,
-        bodies: Bodies,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[Quat],
-        x_0: array[vec3],
-        x_1: array[vec3],
-        vertices: array[vec3],
-        hinges: array2d[int],
-        first: array2d[int],
-        box: array2d[vec3],
-        last: array[int],
-    ):
-        k = tid()
-        _, _, _, begun, _, _, poses = movers(k, points, bodies, particle, dx, turn)
-        placed, m = fields_at(placing, k), int(data.mesh[k])
-        frame, other = points_at([], poses, placed)
-        frame_0, other_0 = points_at([], begun, placed)
-        x, before = seen_from(frame, other), seen_from(frame_0, other_0)
+    @func
+    def passed(a_0, a_1, k, data, meshes):
+        x, before = seen_from(a_1[0], a_1[1]), seen_from(a_0[0], a_0[1])
+        m, box, first, found = int(data.mesh[k]), meshes.corners, meshes.of_hinges, False
+        vertices, hinges = meshes.vertices, meshes.hinges
         scale, other_scale = data.scale[k], data.other_scale[k]
         c, d, e, f = data.c[k], data.d[k], data.e[k], data.f[k]
         reach = length(middle(d - c, other_scale))
@@ -261,7 +217,7 @@ def make_mesh_edge_passing(slots: Slots, real: Scalar) -> Kernel:
                 of, n, s, t, out = met(x, scale, other_scale, a, b, left, right, c, d, e, f)
                 deep = static(DEEP) * shorter(scale, other_scale, a, b, c, d)
                 if of != 0.0 and apart_along(x, n, scale, other_scale, a, b, c, d, s, t) < -deep:
-                    if apart_along(before, n, scale, other_scale, a, b, c, d, s, t) > -deep:
-                        atomic_max(last, index, k + 1)
+                    found = found or apart_along(before, n, scale, other_scale, a, b, c, d, s, t) > -deep
+        return found
 
-    return find
+    return make_passing(c, slots, real, points_of(c, slots, real), passed)

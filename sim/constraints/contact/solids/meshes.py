@@ -7,22 +7,18 @@ and how far away, is computed anew in every projection, with its derivative.
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
 # mypy: ignore-errors
 
-from sim.constraints.base import constraint
-from sim.constraints.contact.boxes import OPEN, middle
-from sim.constraints.contact.pairs import place_in_triangle
-from sim.constraints.particles import particle_layout
-from sim.constraints.projection import parameter_struct
-from sim.constraints.slots.bodies import body_struct, slot_struct
-from sim.constraints.slots.linearization import movers_of, seen_points
+from sim.constraints.base import Constraint, constraint
+from sim.constraints.contact.primitives.boxes import OPEN, middle
+from sim.constraints.contact.primitives.pairs import place_in_triangle
+from sim.constraints.contact.solids.row_kernels import make_choosing
+from sim.constraints.slots.linearization import seen_points
 from sim.constraints.slots.pattern import Slots
-from sim.core.lang.embedding import fields_at
-from sim.core.lang.frontend.builtins import abs, max, static, tid, where
+from sim.core.lang.frontend.builtins import abs, max, static, where
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.vector import cross, dot, length, normalize
 from sim.core.lang.memoize import memoize
-from sim.core.lang.types import Scalar, quaternion, vec3, vector
-from sim.core.runtime.arrays.array import array, array2d
-from sim.core.runtime.launch.kernel import Kernel, kernel
+from sim.core.lang.types import Scalar, vec3
+from sim.core.runtime.launch.kernel import Kernel
 
 ALIKE = 1e-5
 """Triangles are as near as each other to within so many parts of the mesh: at an edge or a corner that they share."""
@@ -98,42 +94,19 @@ def outside_of_box(at, low, high, scale):
 
 
 @memoize
-def make_mesh_choice(slots: Slots, real: Scalar) -> Kernel:
+def make_mesh_choice(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     """The triangles next to the points `tid()` of `contact_mesh`, and on which side they are, from predicted poses.
 
     Of triangles that are as near the one that sees the point most directly says the side.
     """
-    c, vec3, Quat = contact_mesh, vector(3, real), quaternion(real)
-    layout = particle_layout(real)
-    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
-    movers, seen = movers_of(slots), seen_points(c, slots, real)
-    particle_type, position, count = layout.type(real), layout.position, len(slots.particles)
 
-    @kernel(name=f"choose_{c.name}_{slots.kinds}")
-    def choose(
-        points: array2d[int],
-        placing: SlotData,
-        bodies: Bodies,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[Quat],
-        x_ref: array[vec3],
-        vertices: array[vec3],
-        triangles: array2d[int],
-        beside: array2d[int],
-        first: array2d[int],
-        box: array2d[vec3],
-        data: Data,
-    ):
-        k = tid()
-        p_k, _, of_p, begun, _, _, poses = movers(k, points, bodies, particle, dx, turn)
-        placed = fields_at(placing, k)
-        at = seen([position(of_p[p]) for p in static(range(count))], poses, placed)
-        before = seen([x_ref[p_k[p]] for p in static(range(count))], begun, placed)
-        m, scale = int(data.mesh[k]), data.scale[k]
+    @func
+    def chosen(before, at, k, data, meshes):
+        m, scale, vertices, triangles = int(data.mesh[k]), data.scale[k], meshes.vertices, meshes.triangles
+        first, box = meshes.of_triangles, meshes.corners
         size = length(middle(box[m, 1] - box[m, 0], scale))
         reach = data.thickness[k] + 3.0 * length(at - before) + AROUND * size
-        side, chosen = real(0.0), first[m, 0]
+        side, nearest = real(0.0), first[m, 0]
         if outside_of_box(at, box[m, 0], box[m, 1], scale) < reach:
             least, facing = real(1e30), real(0.0)
             for t in range(first[m, 0], first[m, 1]):
@@ -146,13 +119,12 @@ def make_mesh_choice(slots: Slots, real: Scalar) -> Kernel:
                     if far < least - static(ALIKE) * size or abs(towards) > facing:
                         facing = abs(towards)
                         side = where(towards < 0.0, real(-1.0), real(1.0))
-                        chosen = t
+                        nearest = t
                     if far < least:
                         least = far
-        corners, others = triangles[chosen], beside[chosen]
+        corners, others = triangles[nearest], meshes.beside[nearest]
         data.side[k] = side
         data.a[k], data.b[k], data.c[k] = vertices[corners[0]], vertices[corners[1]], vertices[corners[2]]
         data.d[k], data.e[k], data.f[k] = vertices[others[0]], vertices[others[1]], vertices[others[2]]
 
-    choose.race_free = True  # rows are their own
-    return choose
+    return make_choosing(c, slots, real, seen_points(c, slots, real), chosen)

@@ -9,21 +9,18 @@ looked at: how deep has it been?
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.boxes import middle
-from sim.constraints.contact.pairs import place_in_triangle
-from sim.constraints.particles import particle_layout
-from sim.constraints.projection import parameter_struct
-from sim.constraints.slots.bodies import body_struct, slot_struct
-from sim.constraints.slots.linearization import movers_of, seen_points
+from sim.constraints.contact.primitives.boxes import middle
+from sim.constraints.contact.primitives.pairs import place_in_triangle
+from sim.constraints.contact.solids.row_kernels import make_passing
+from sim.constraints.slots.linearization import seen_points
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.embedding import embed, fields_at
-from sim.core.lang.frontend.builtins import atomic_max, max, min, static, tid
+from sim.core.lang.frontend.builtins import max, min, static
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.vector import cross, dot, length, normalize
 from sim.core.lang.memoize import memoize
-from sim.core.lang.types import Scalar, quaternion, vector
-from sim.core.runtime.arrays.array import array, array2d
-from sim.core.runtime.launch.kernel import Kernel, kernel
+from sim.core.lang.types import Scalar
+from sim.core.runtime.launch.kernel import Kernel
 
 DEEP = 0.1
 """So deep, in parts of the least half width, a point has to have been in a shape; in a mesh in parts of its way inside,
@@ -51,11 +48,7 @@ def make_point_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
 
     The distance from what is convex is convex along a line: its least value is found by the golden section.
     """
-    vec3, Quat = vector(3, real), quaternion(real)
-    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
-    movers, seen, count = movers_of(slots), seen_points(c, slots, real), len(slots.particles)
-    value, particle_type = embed(lambda: c.traced(real), f"{c.name}_at"), particle_layout(real).type(real)
-    names = tuple(c.parameters)
+    value, names = embed(lambda: c.traced(real), f"{c.name}_at"), tuple(c.parameters)
     sizes, balls = tuple(names.index(name) for name in WIDTHS[c.name]), c.name == "contact_points"
     vectors = tuple(c.parameters[name].kind == "vec3" for name in WIDTHS[c.name])
     golden, points = 0.5 * (5.0**0.5 - 1.0), 0 if c.frames else c.points
@@ -88,25 +81,9 @@ def make_point_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
             return length(b[0] - a[0])
         return length(b - a)
 
-    @kernel(name=f"passing_{c.name}_{slots.kinds}")
-    def find(
-        index: int,
-        points_of: array2d[int],
-        placing: SlotData,
-        data: Data,
-        bodies: Bodies,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[Quat],
-        x_0: array[vec3],
-        x_1: array[vec3],
-        last: array[int],
-    ):
-        k = tid()
-        p_k, _, _, begun, _, _, poses = movers(k, points_of, bodies, particle, dx, turn)
-        placed, parameters = fields_at(placing, k), fields_at(data, k)
-        a = seen([x_0[p_k[p]] for p in static(range(count))], begun, placed)
-        b = seen([x_1[p_k[p]] for p in static(range(count))], poses, placed)
+    @func
+    def passed(a, b, k, data, meshes):
+        parameters, found = fields_at(data, k), False
         least, come = narrow(parameters), way(a, b)
         if come > static(DEEP) * least:
             C_0, C_1 = value(a, parameters)[0], value(b, parameters)[0]
@@ -122,10 +99,10 @@ def make_point_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
                     else:
                         low = high - part
                 deepest = value(between(a, b, 0.5 * (low + high)), parameters)[0]
-                if deepest < min(min(C_0, C_1), real(0.0)) - static(DEEP) * least:
-                    atomic_max(last, index, k + 1)
+                found = deepest < min(min(C_0, C_1), real(0.0)) - static(DEEP) * least
+        return found
 
-    return find
+    return make_passing(c, slots, real, seen_points(c, slots, real), passed)
 
 
 @func
@@ -145,10 +122,11 @@ def crossing(p, q, r, a, way):
 
 
 @func
-def comes_through(a, b, m, scale, vertices, triangles, first, box, straight):
+def comes_through(a, b, m, scale, meshes, straight):
     """Whether a point that goes from a to b, as mesh m sees it, comes through that; straight: only where it comes out
     of a face that looks away from the one that it has come into, and not about an edge."""
-    passed, near = False, True
+    passed, near, vertices, triangles = False, True, meshes.vertices, meshes.triangles
+    first, box = meshes.of_triangles, meshes.corners
     size = length(middle(box[m, 1] - box[m, 0], scale))
     for j in static(range(3)):
         near = near and min(a[j], b[j]) <= box[m, 1][j] * scale[j] and max(a[j], b[j]) >= box[m, 0][j] * scale[j]
@@ -183,35 +161,9 @@ def comes_through(a, b, m, scale, vertices, triangles, first, box, straight):
 @memoize
 def make_mesh_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     """The same of points and what a mesh encloses."""
-    vec3, Quat = vector(3, real), quaternion(real)
-    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
-    movers, seen, count = movers_of(slots), seen_points(c, slots, real), len(slots.particles)
-    particle_type = particle_layout(real).type(real)
 
-    @kernel(name=f"passing_{c.name}_{slots.kinds}")
-    def find(
-        index: int,
-        points: array2d[int],
-        placing: SlotData,
-        data: Data,
-        bodies: Bodies,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[Quat],
-        x_0: array[vec3],
-        x_1: array[vec3],
-        vertices: array[vec3],
-        triangles: array2d[int],
-        first: array2d[int],
-        box: array2d[vec3],
-        last: array[int],
-    ):
-        k = tid()
-        p_k, _, _, begun, _, _, poses = movers(k, points, bodies, particle, dx, turn)
-        placed, m, scale = fields_at(placing, k), int(data.mesh[k]), data.scale[k]
-        a = seen([x_0[p_k[p]] for p in static(range(count))], begun, placed)
-        b = seen([x_1[p_k[p]] for p in static(range(count))], poses, placed)
-        if comes_through(a, b, m, scale, vertices, triangles, first, box, False):
-            atomic_max(last, index, k + 1)
+    @func
+    def passed(a, b, k, data, meshes):
+        return comes_through(a, b, int(data.mesh[k]), data.scale[k], meshes, False)
 
-    return find
+    return make_passing(c, slots, real, seen_points(c, slots, real), passed)

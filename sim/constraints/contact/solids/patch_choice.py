@@ -4,23 +4,20 @@
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.boxes import middle
+from sim.constraints.contact.primitives.boxes import middle
 from sim.constraints.contact.solids.distance_patches import RIM, patch_place, slope_of
 from sim.constraints.contact.solids.distances import FUNCTIONS
-from sim.constraints.particles import particle_layout
-from sim.constraints.projection import parameter_struct
-from sim.constraints.slots.bodies import body_struct, seen_from, slot_struct
-from sim.constraints.slots.linearization import movers_of, points_of
+from sim.constraints.contact.solids.row_kernels import make_choosing
+from sim.constraints.slots.bodies import seen_from
+from sim.constraints.slots.linearization import points_of
 from sim.constraints.slots.pattern import Slots
-from sim.core.lang.embedding import fields_at
-from sim.core.lang.frontend.builtins import abs, cos, max, min, sin, sqrt, static, tid
+from sim.core.lang.frontend.builtins import abs, cos, max, min, sin, sqrt, static
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.quaternion import quat_rotate
 from sim.core.lang.library.vector import dot, length
 from sim.core.lang.memoize import memoize
-from sim.core.lang.types import Scalar, float32, float64, quaternion, vector
-from sim.core.runtime.arrays.array import array, array2d
-from sim.core.runtime.launch.kernel import Kernel, kernel
+from sim.core.lang.types import Scalar, float32, float64, vector
+from sim.core.runtime.launch.kernel import Kernel
 
 SAMPLES, AROUND = 5, 16
 """Places along each side of a patch, and along a rim, from which the deepest one is looked for."""
@@ -51,9 +48,7 @@ def make_patch_choice(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     does not curve a place stays where it is.
     """
     distance, aside = FUNCTIONS[c], real(ASIDE[real])
-    slope, vec3, Quat = slope_of(distance), vector(3, real), quaternion(real)
-    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
-    movers, points_at, particle_type = movers_of(slots), points_of(c, slots, real), particle_layout(real).type(real)
+    slope, vec3 = slope_of(distance), vector(3, real)
 
     @func
     def depth(o, u, v, s, t, round, scale):
@@ -224,22 +219,9 @@ def make_patch_choice(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
             live = outermost(x, p, out, size, scale)
         return live, gap, s, t, inverse
 
-    @kernel(name=f"choose_{c.name}_{slots.kinds}")
-    def choose(
-        points: array2d[int],
-        placing: SlotData,
-        bodies: Bodies,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[Quat],
-        data: Data,
-    ):
-        k = tid()
-        _, _, _, begun, _, _, poses = movers(k, points, bodies, particle, dx, turn)
-        placed = fields_at(placing, k)
-        a, b = points_at([], poses, placed)
-        a_0, b_0 = points_at([], begun, placed)
-        x, x_0 = seen_from(a, b), seen_from(a_0, b_0)
+    @func
+    def chosen(a, b, k, data, meshes):
+        x, x_0 = seen_from(b[0], b[1]), seen_from(a[0], a[1])
         size, scale = data.size[k], data.scale[k]
         at, inverse, least, sharp = vec3(), vec3(), real(1e30), real(0.0)
         for i in range(1 + int(data.both[k])):
@@ -253,5 +235,4 @@ def make_patch_choice(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
                 sharp = real(1.0)
         data.at[k], data.inverse[k], data.sharp[k] = at, inverse, sharp
 
-    choose.race_free = True  # rows are their own
-    return choose
+    return make_choosing(c, slots, real, points_of(c, slots, real), chosen)

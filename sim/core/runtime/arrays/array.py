@@ -23,6 +23,7 @@ from sim.core.lang.types import ArrayType, Type, array_type, as_type, int32, sca
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.ambient.stacks import anywhere
 from sim.core.runtime.arrays.arithmetic import ArrayOperators
+from sim.core.runtime.arrays.gradient_side import GradientSide, ask_for_gradient
 from sim.core.runtime.arrays.host_side import HostSide
 from sim.core.runtime.arrays.operations import (
     Copy,
@@ -39,18 +40,18 @@ from sim.core.runtime.arrays.placement import (
     DType,
     ShapeLike,
     annotated,
-    as_shape,
     at_pointer,
     host_layout,
     in_fresh_memory,
     in_host_memory,
 )
 from sim.core.runtime.arrays.struct_fields import hold, hold_same
+from sim.core.runtime.arrays.subclasses import become, not_yet_filled
 from sim.core.runtime.arrays.views import indexed, normal_keys, reshaped, transposed, viewed_as, with_elements
 from sim.core.runtime.compiled.argument_packing import layout_flags_of, slots_of
 from sim.core.runtime.devices.device import Device, DeviceLike, get_device
-from sim.core.runtime.memory.buffer import Buffer, retaining
-from sim.core.runtime.memory.elements import HostData, differentiable, element, element_value, python_values, to_host
+from sim.core.runtime.memory.buffer import Buffer
+from sim.core.runtime.memory.elements import HostData, element, element_value, python_values, to_host
 from sim.core.runtime.memory.spans import is_packed
 
 if TYPE_CHECKING:  # which takes a default: `array` alone is an array of anything
@@ -65,23 +66,7 @@ else:
 _object_new = object.__new__
 
 
-def _not_yet_filled(cls: type, *args: Any, **options: Any) -> Any:
-    """`__new__` of the subclasses of users."""
-    return _object_new(cls)
-
-
-def _become(made: Any, given: Any, base: type) -> None:
-    """An instance of a user's subclass of `base` shows what an array shows."""
-    if not isinstance(given, base):
-        raise ArrayError(
-            f"{type(made).__name__} needs data, a shape or a pointer: annotations are {base.__name__}[...]"
-        )
-    for name in base.__dict__["__slots__"]:
-        if name != "__weakref__":
-            setattr(made, name, getattr(given, name))
-
-
-class array(HostSide, ArrayOperators, Generic[Element]):  # noqa: N801  Warp's name
+class array(GradientSide, HostSide, ArrayOperators, Generic[Element]):  # noqa: N801  Warp's name
     """An array on a device, or, without data, shape and pointer, an annotation (`array(dtype=vec3)`, `array[vec3]`).
 
     data: numbers, nested lists, host vectors or structs, NumPy or DLPack arrays, another array.
@@ -170,11 +155,11 @@ class array(HostSide, ArrayOperators, Generic[Element]):  # noqa: N801  Warp's n
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "_dimensions" not in vars(cls):  # of a user: its arguments are its own until it calls `super().__init__`
-            cls.__new__ = _not_yet_filled  # type: ignore[method-assign]
+            cls.__new__ = not_yet_filled  # type: ignore[method-assign]
 
     def __init__(self, *args: Any, **options: Any) -> None:
         if type(self) is not array:
-            _become(self, array(*args, **options), array)
+            become(self, array(*args, **options), array)
 
     def __class_getitem__(cls, dtype: DType) -> Type:
         return array_type(*annotated(dtype, cls._dimensions or 1))
@@ -190,70 +175,8 @@ class array(HostSide, ArrayOperators, Generic[Element]):  # noqa: N801  Warp's n
         """Bytes from the first element to the end of the memory that it lies in."""
         return self.buffer.nbytes - self.offset
 
-    @property
-    def requires_grad(self) -> bool:
-        """Whether gradients are kept for this memory; shared by all views of it.  Setting False drops the gradient."""
-        return self.buffer.requires_grad and differentiable(self.dtype)
-
-    @requires_grad.setter
-    def requires_grad(self, value: bool) -> None:
-        if value and not differentiable(self.dtype):
-            raise ArrayError(f"an array of {self.dtype} cannot require a gradient; use a floating-point type")
-        self.buffer.requires_grad = bool(value)
-        if not value:
-            self.buffer.drop_gradient()
-            retaining.discard(self.buffer)
-
-    @property
-    def retain_grad(self) -> bool:
-        """Whether a backward leaves the gradient of the last content, although what was there before has another.
-
-        Without it `.grad` is, after a backward, that of the content before all recorded writes: zero, where these have
-        written everything.  Raises ValueError when set without `requires_grad`.
-        """
-        return self.buffer in retaining
-
-    @retain_grad.setter
-    def retain_grad(self, value: bool) -> None:
-        if value and not self.requires_grad:
-            raise ArrayError(f"retain_grad of {describe(self)} without requires_grad: there is no gradient to retain")
-        (retaining.add if value else retaining.discard)(self.buffer)
-
-    @property
-    def grad(self) -> Any:  # an array or None, which only `requires_grad` tells: checkers would doubt every use
-        """The gradient, of the same type and shape (None without `requires_grad`); zero until a backward adds to it,
-        and that of integers, which have none, for good.
-
-        Setting an array makes it hold the gradient from now on, what it holds is as if written to the gradient; setting
-        None forgets the values.
-        """
-        buffer = self.buffer
-        if not self.requires_grad and (buffer.requires_grad or buffer.gradient is None or differentiable(self.dtype)):
-            return None
-        gradient = buffer.gradient or buffer.make_gradient()
-        cached, offset = self._grad, self.offset + buffer.gradient_shift
-        if cached is None or cached.buffer is not gradient or cached.offset != offset:
-            cached = self._grad = make_array(gradient, offset, self.shape, self.strides, self.dtype)
-        return cached
-
-    @grad.setter
-    def grad(self, value: array | None) -> None:
-        if value is None:
-            for link in self.buffer.links:
-                link.drop()
-            self.buffer.drop_gradient()
-            return
-        if not isinstance(value, array):
-            raise ArrayError(f"a gradient is an array, not {type(value).__name__}; host data: x.grad.assign(values)")
-        if value.dtype is not self.dtype or value.shape != self.shape:
-            raise ArrayError(f"the gradient of {describe(self)} must have its shape and dtype, got {describe(value)}")
-        if self.nbytes != self.buffer.nbytes or not (self.is_contiguous and value.is_contiguous):
-            raise ArrayError("a view has no gradient of its own; set it on the whole array, or use x.grad.assign(...)")
-        if value.buffer is self.buffer:
-            raise ArrayError("an array cannot hold its own gradient")
-        if differentiable(self.dtype):
-            self.requires_grad = True
-        self.buffer.hold_gradient_in(value.buffer, value.offset - self.offset)
+    def _gradient_in(self, buffer: Buffer, offset: int) -> array:
+        return make_array(buffer, offset, self.shape, self.strides, self.dtype)
 
     # ------------------------------------------------------------------------------------------ views
     def __getitem__(self, key: Any) -> Any:
@@ -349,37 +272,6 @@ class array(HostSide, ArrayOperators, Generic[Element]):  # noqa: N801  Warp's n
 in_kernels(array_by_its_address)(array)
 
 
-class array1d(array):  # noqa: N801
-    """`array` of one dimension: `array1d[float]`, `array1d(dtype=float)`."""
-
-    _dimensions = 1
-
-
-class array2d(array):  # noqa: N801
-    """`array` of two dimensions."""
-
-    _dimensions = 2
-
-
-class array3d(array):  # noqa: N801
-    """`array` of three dimensions."""
-
-    _dimensions = 3
-
-
-class array4d(array):  # noqa: N801
-    """`array` of four dimensions."""
-
-    _dimensions = 4
-
-
-class fixedarray(array):  # noqa: N801
-    """The annotation of a small array that a kernel makes by `zeros(shape=..., dtype=...)`; not for the host."""
-
-    def __new__(cls, dtype: DType = Any, shape: ShapeLike | None = None) -> Any:
-        return array_type(dtype, 1 if shape is None else len(as_shape(shape)))
-
-
 class indexedarray(ArrayOperators):  # noqa: N801  Warp's name
     """Chosen elements of an array: where there are indices for a dimension, element k of it is `indices[k]` of `data`.
 
@@ -429,11 +321,11 @@ class indexedarray(ArrayOperators):  # noqa: N801  Warp's name
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "_dimensions" not in vars(cls):
-            cls.__new__ = _not_yet_filled  # type: ignore[method-assign]
+            cls.__new__ = not_yet_filled  # type: ignore[method-assign]
 
     def __init__(self, *args: Any, **options: Any) -> None:
         if type(self) is not indexedarray:
-            _become(self, indexedarray(*args, **options), indexedarray)
+            become(self, indexedarray(*args, **options), indexedarray)
 
     def __class_getitem__(cls, dtype: DType) -> Type:
         return indexed_array_type(*annotated(dtype, cls._dimensions or 1))
@@ -526,30 +418,6 @@ class indexedarray(ArrayOperators):  # noqa: N801  Warp's name
         return f"indexed{describe(self)}"
 
 
-class indexedarray1d(indexedarray):  # noqa: N801
-    """`indexedarray` of one dimension."""
-
-    _dimensions = 1
-
-
-class indexedarray2d(indexedarray):  # noqa: N801
-    """`indexedarray` of two dimensions."""
-
-    _dimensions = 2
-
-
-class indexedarray3d(indexedarray):  # noqa: N801
-    """`indexedarray` of three dimensions."""
-
-    _dimensions = 3
-
-
-class indexedarray4d(indexedarray):  # noqa: N801
-    """`indexedarray` of four dimensions."""
-
-    _dimensions = 4
-
-
 AnyArray: TypeAlias = array | indexedarray
 
 
@@ -620,14 +488,6 @@ def fresh(
     if requires_grad:
         ask_for_gradient(made)
     return made
-
-
-def ask_for_gradient(made: array) -> None:
-    """Numbers get `requires_grad`; integers, as in Warp, a gradient that is there, and that no tape ever writes."""
-    if differentiable(made.dtype):
-        made.requires_grad = True
-    else:
-        made.buffer.make_gradient()
 
 
 def like(src: AnyArray, device: Any, requires_grad: bool | None, zero: bool, pinned: bool | None = None) -> array:

@@ -16,7 +16,8 @@ from sim.constraints.slots.rotations import nearest_angle
 from sim.core.lang.frontend.builtins import atan2
 from sim.core.lang.library.vector import cross, dot
 from sim.core.lang.types import Scalar, float64, vector
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.dimensions import array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.core.runtime.launch.launch import launch
 from sim.identify.data.angles import AngleTarget

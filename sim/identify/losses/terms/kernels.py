@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.types import Scalar, float64, vector
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.dimensions import array2d
 from sim.identify.data.experiments import Markers
 from sim.model import Model
 

@@ -10,7 +10,8 @@ import numpy as np
 
 from sim.core.lang.library.vector import dot
 from sim.core.lang.types import Scalar, float64, vector
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.dimensions import array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.core.runtime.launch.launch import launch
 from sim.identify.data.experiments import Experiment, Markers

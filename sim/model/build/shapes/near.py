@@ -9,7 +9,7 @@ from itertools import combinations, product
 import numpy as np
 
 from sim.constraints.base import REGISTRY, Constraint
-from sim.constraints.contact.surface import SURFACE
+from sim.constraints.contact.kernels.surface import SURFACE
 from sim.constraints.slots.bodies import slot_types
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.types import int32, vector

@@ -7,7 +7,7 @@ What is narrower than a triangle may come in beside its corners, and no contact 
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.boxes import middle
+from sim.constraints.contact.primitives.boxes import middle
 from sim.constraints.contact.solids.distance_patches import slope_of
 from sim.constraints.contact.solids.distances import FUNCTIONS
 from sim.constraints.slots.bodies import body_struct, seen_from
@@ -17,7 +17,8 @@ from sim.core.lang.library.quaternion import quat_rotate
 from sim.core.lang.library.vector import cross, dot, length, normalize
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, quaternion, transformation, vector
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.dimensions import array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.model.collision.near.extents import placed
 

@@ -7,7 +7,7 @@ out on the far side, or met by nothing, and neither would be noticed.
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
 # mypy: ignore-errors
 
-from sim.constraints.contact.choice import LOOKED
+from sim.constraints.contact.primitives.box_choice import LOOKED
 from sim.constraints.slots.bodies import body_struct, seen_from
 from sim.core.lang.frontend.builtins import abs, atomic_max, static, tid
 from sim.core.lang.frontend.function import func
@@ -15,7 +15,8 @@ from sim.core.lang.library.quaternion import quat_to_matrix
 from sim.core.lang.library.vector import dot, length
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, quaternion, transformation, vector
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.dimensions import array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.model.collision.near.extents import extent, placed
 from sim.model.fields import BOX, CAPSULE

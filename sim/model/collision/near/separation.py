@@ -16,7 +16,8 @@ from sim.core.lang.library.quaternion import imaginary, quat_rotate, quat_rotate
 from sim.core.lang.library.vector import dot, length
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, quaternion, transformation, vector
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.dimensions import array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.model.collision.near.extents import extent, placed, reach_along
 

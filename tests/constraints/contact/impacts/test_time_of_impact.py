@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sim
-from sim.constraints.contact.impact import approach_of
+from sim.constraints.contact.impacts.time_of_impact import approach_of
 
 STEP = 1 / 240
 

@@ -8,7 +8,7 @@ import pytest
 
 import sim
 from sim.core.lang import types as t
-from sim.core.runtime.arrays.array import array, array1d, array2d, array3d, array4d, clone
+from sim.core.runtime.arrays.array import array, clone
 from sim.core.runtime.arrays.creation import (
     copy,
     empty,
@@ -20,6 +20,7 @@ from sim.core.runtime.arrays.creation import (
     zeros,
     zeros_like,
 )
+from sim.core.runtime.arrays.dimensions import array1d, array2d, array3d, array4d
 from sim.core.runtime.memory.host_memory import ALIGNMENT
 
 vec2, vec3, vec3d, mat22, mat33, quat = (

@@ -10,19 +10,16 @@ way round: they are as deep as the cylinder is wide, at least, and were so as th
 from sim.constraints.base import Constraint
 from sim.constraints.contact.solids.cylinders.ridge_rim import contact_ridge_rim, rim_met
 from sim.constraints.contact.solids.cylinders.ridge_side import contact_ridge_side, ridge_of, side_met
-from sim.constraints.particles import particle_layout
-from sim.constraints.projection import parameter_struct
-from sim.constraints.slots.bodies import body_struct, seen_from, slot_struct
-from sim.constraints.slots.linearization import movers_of, points_of
+from sim.constraints.contact.solids.row_kernels import make_choosing, make_passing
+from sim.constraints.slots.bodies import seen_from
+from sim.constraints.slots.linearization import points_of
 from sim.constraints.slots.pattern import Slots
-from sim.core.lang.embedding import fields_at
-from sim.core.lang.frontend.builtins import abs, atomic_max, max, min, sqrt, static, tid
+from sim.core.lang.frontend.builtins import abs, max, min, sqrt, static
 from sim.core.lang.frontend.function import Function, func
 from sim.core.lang.library.vector import dot, length
 from sim.core.lang.memoize import memoize
-from sim.core.lang.types import Scalar, quaternion, vector
-from sim.core.runtime.arrays.array import array, array2d
-from sim.core.runtime.launch.kernel import Kernel, kernel
+from sim.core.lang.types import Scalar
+from sim.core.runtime.launch.kernel import Kernel
 
 DEEP = 0.5
 """So deep, in parts of the least half width of a cylinder, an edge may be as a step begins, and as it ends."""
@@ -80,48 +77,28 @@ def found_by(c: Constraint, real: Scalar) -> Function:
 @memoize
 def make_ridge_choice(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     """What rows `tid()` of one of `RIDGE_CONTACTS` are about, from predicted poses."""
-    vec3, Quat = vector(3, real), quaternion(real)
-    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
-    movers, points_at, particle_type = movers_of(slots), points_of(c, slots, real), particle_layout(real).type(real)
     found, of_side = found_by(c, real), c is contact_ridge_side
 
-    @kernel(name=f"choose_{c.name}_{slots.kinds}")
-    def choose(
-        points: array2d[int],
-        placing: SlotData,
-        bodies: Bodies,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[Quat],
-        data: Data,
-    ):
-        k = tid()
-        _, _, _, begun, _, _, poses = movers(k, points, bodies, particle, dx, turn)
-        placed, chosen, at = fields_at(placing, k), real(0.0), real(0.0)
-        first, second = points_at([], poses, placed)
-        first_0, second_0 = points_at([], begun, placed)
-        x, x_0 = seen_from(first, second), seen_from(first_0, second_0)
+    @func
+    def chosen(a, b, k, data, meshes):
+        x, x_0, way, at = seen_from(b[0], b[1]), seen_from(a[0], a[1]), real(0.0), real(0.0)
         radius, half_height = data.radius[k], data.half_height[k]
         if not far_apart(x, x_0, radius + half_height, data.other_scale[k], data.a[k], data.b[k]):
-            way, angle, _, begins = found(x, x_0, k, data)
+            met, angle, _, begins = found(x, x_0, k, data)
             if begins > -static(DEEP) * min(radius, half_height):
-                chosen, at = way, angle
+                way, at = met, angle
         if static(of_side):
-            data.side[k] = chosen
+            data.side[k] = way
         else:
-            data.rim[k], data.angle[k] = chosen, at
+            data.rim[k], data.angle[k] = way, at
 
-    choose.race_free = True  # rows are their own
-    return choose
+    return make_choosing(c, slots, real, points_of(c, slots, real), chosen)
 
 
 @memoize
 def make_ridge_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     """Of the rows `tid()` of one of `RIDGE_CONTACTS`: those whose edge has come deeper within a step than the next one
     would look for, by the greatest number, from 1 on."""
-    vec3, Quat = vector(3, real), quaternion(real)
-    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
-    movers, points_at, particle_type = movers_of(slots), points_of(c, slots, real), particle_layout(real).type(real)
     found, of_side = found_by(c, real), c is contact_ridge_side
 
     @func
@@ -156,34 +133,16 @@ def make_ridge_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
                 passed = passed or deepest_along(at, at + along, radius, half_height) < min(ends, real(0.0)) - deep
         return passed
 
-    @kernel(name=f"passing_{c.name}_{slots.kinds}")
-    def find(
-        index: int,
-        points: array2d[int],
-        placing: SlotData,
-        data: Data,
-        bodies: Bodies,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[Quat],
-        x_0: array[vec3],
-        x_1: array[vec3],
-        last: array[int],
-    ):
-        k = tid()
-        _, _, _, begun, _, _, poses = movers(k, points, bodies, particle, dx, turn)
-        placed = fields_at(placing, k)
-        first, second = points_at([], poses, placed)
-        first_0, second_0 = points_at([], begun, placed)
-        x, before = seen_from(first, second), seen_from(first_0, second_0)
+    @func
+    def passed(a, b, k, data, meshes):
+        x, before, come = seen_from(b[0], b[1]), seen_from(a[0], a[1]), False
         radius, half_height = data.radius[k], data.half_height[k]
         deep = static(DEEP) * min(radius, half_height)
         if not far_apart(x, before, radius + half_height, data.other_scale[k], data.a[k], data.b[k]):
             chosen, _, ends, begins = found(x, before, k, data)
-            passed = chosen != 0.0 and begins > -deep and ends < -deep
+            come = chosen != 0.0 and begins > -deep and ends < -deep
             if static(of_side):
-                passed = passed or comes_through(x, before, k, data, deep)
-            if passed:
-                atomic_max(last, index, k + 1)
+                come = come or comes_through(x, before, k, data, deep)
+        return come
 
-    return find
+    return make_passing(c, slots, real, points_of(c, slots, real), passed)

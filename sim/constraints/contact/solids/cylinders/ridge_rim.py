@@ -10,7 +10,7 @@ projection, so that derivatives are those of a place that moves along the rim.
 # mypy: ignore-errors
 
 from sim.constraints.base import constraint
-from sim.constraints.contact.boxes import OPEN
+from sim.constraints.contact.primitives.boxes import OPEN
 from sim.constraints.contact.solids.cylinders.ridge_side import looks_out, ridge_of
 from sim.constraints.contact.solids.cylinders.rim_places import (
     ALIKE,

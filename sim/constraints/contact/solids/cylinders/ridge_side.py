@@ -9,8 +9,8 @@ axis in a step is pushed back the way that it came.  Each step chooses the side 
 # mypy: ignore-errors
 
 from sim.constraints.base import constraint
-from sim.constraints.contact.boxes import OPEN
-from sim.constraints.contact.choice import BESIDE
+from sim.constraints.contact.primitives.box_choice import BESIDE
+from sim.constraints.contact.primitives.boxes import OPEN
 from sim.constraints.contact.solids.mesh_edges import PARALLEL, into, place_of
 from sim.core.lang.frontend.builtins import abs, max, sqrt
 from sim.core.lang.frontend.function import func

@@ -1,4 +1,4 @@
-"""What sides, rims and ends of cylinders meet in a step: chosen where it is predicted to end, as of boxes (`choice`).
+"""What sides, rims and ends of cylinders meet in a step: chosen where it is predicted to end (see `box_choice`).
 
 The faces of both solids, and the directions across their axes and edges, say how far these are apart along them; the
 best of that is about faces, or what does better by a tenth is.
@@ -8,8 +8,8 @@ best of that is about faces, or what does better by a tenth is.
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.boxes import along
-from sim.constraints.contact.choice import BESIDE, FACING, LOOKED, PARALLEL, RIM
+from sim.constraints.contact.primitives.box_choice import BESIDE, FACING, LOOKED, PARALLEL, RIM
+from sim.constraints.contact.primitives.boxes import along
 from sim.constraints.contact.solids.cylinders.rim_places import ALIKE, CROSSES, LEANS, begin_at, crossing_of, found_from
 from sim.constraints.contact.solids.cylinders.rims import (
     beside,
@@ -19,20 +19,17 @@ from sim.constraints.contact.solids.cylinders.rims import (
     rim_and_edge,
     rim_at,
 )
-from sim.constraints.particles import particle_layout
-from sim.constraints.projection import parameter_struct
-from sim.constraints.slots.bodies import body_struct, seen_from, slot_struct
-from sim.constraints.slots.linearization import movers_of, points_of
+from sim.constraints.contact.solids.row_kernels import make_choosing
+from sim.constraints.slots.bodies import seen_from
+from sim.constraints.slots.linearization import points_of
 from sim.constraints.slots.pattern import Slots
-from sim.core.lang.embedding import fields_at
-from sim.core.lang.frontend.builtins import abs, cos, max, sqrt, static, tid, where
+from sim.core.lang.frontend.builtins import abs, cos, max, sqrt, static, where
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.quaternion import quat_to_matrix
 from sim.core.lang.library.vector import cross, dot, length
 from sim.core.lang.memoize import memoize
-from sim.core.lang.types import Scalar, quaternion, vector
-from sim.core.runtime.arrays.array import array, array2d
-from sim.core.runtime.launch.kernel import Kernel, kernel
+from sim.core.lang.types import Scalar, vector
+from sim.core.runtime.launch.kernel import Kernel
 
 
 @memoize
@@ -42,10 +39,7 @@ def make_rim_choice(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     A solid is a box of half lengths, here without width for round ones, and a radius around it; `flat` where the ends
     of that are, 0 where they are round.
     """
-    vec3, Quat = vector(3, real), quaternion(real)
-    Data, SlotData = parameter_struct(c, real), slot_struct(c, slots, real)
-    Bodies, movers, points_at = body_struct(real), movers_of(slots), points_of(c, slots, real)
-    particle_type = particle_layout(real).type(real)
+    vec3 = vector(3, real)
 
     @func
     def reach_of(m, axes, spine, around, flat):
@@ -221,25 +215,12 @@ def make_rim_choice(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
         else:
             data.face[k] = vec3()
 
-    @kernel(name=f"choose_{c.name}_{slots.kinds}")
-    def choose(
-        points: array2d[int],
-        placing: SlotData,
-        bodies: Bodies,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[Quat],
-        data: Data,
-    ):
-        k = tid()
-        _, _, _, begun, _, _, poses = movers(k, points, bodies, particle, dx, turn)
-        a, b = points_at([], poses, fields_at(placing, k))
-        a_0, b_0 = points_at([], begun, fields_at(placing, k))
-        seen = seen_from(a, b)
-        if length(seen.p) < length(seen.p - seen_from(a_0, b_0).p) + (1.0 + LOOKED) * sizes(k, data):
+    @func
+    def chosen(a, b, k, data, meshes):
+        seen = seen_from(b[0], b[1])
+        if length(seen.p) < length(seen.p - seen_from(a[0], a[1]).p) + (1.0 + LOOKED) * sizes(k, data):
             choose_row(seen, k, data)
         else:
             nothing(k, data)
 
-    choose.race_free = True  # rows are their own
-    return choose
+    return make_choosing(c, slots, real, points_of(c, slots, real), chosen)

@@ -9,7 +9,7 @@ the mesh: what rolls on a face stays in one.  Each step chooses a triangle for e
 # mypy: ignore-errors
 
 from sim.constraints.base import constraint
-from sim.constraints.contact.boxes import OPEN, middle
+from sim.constraints.contact.primitives.boxes import OPEN, middle
 from sim.constraints.contact.solids.cylinders.rims import rim_at
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.vector import cross, dot, normalize

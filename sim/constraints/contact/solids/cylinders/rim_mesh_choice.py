@@ -3,28 +3,25 @@
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
 # mypy: ignore-errors
 
-from sim.constraints.contact.boxes import middle
-from sim.constraints.contact.choice import BESIDE, RIM
-from sim.constraints.contact.pairs import place_in_triangle
-from sim.constraints.contact.shapes import UPRIGHT
-from sim.constraints.contact.solids.cylinders.rim_mesh import contact_rim_mesh
+from sim.constraints.base import Constraint
+from sim.constraints.contact.primitives.box_choice import BESIDE, RIM
+from sim.constraints.contact.primitives.boxes import middle
+from sim.constraints.contact.primitives.pairs import place_in_triangle
+from sim.constraints.contact.primitives.shapes import UPRIGHT
 from sim.constraints.contact.solids.cylinders.rims import rim_at
 from sim.constraints.contact.solids.meshes import outside_of_box
 from sim.constraints.contact.solids.passing import comes_through
-from sim.constraints.particles import particle_layout
-from sim.constraints.projection import parameter_struct
-from sim.constraints.slots.bodies import body_struct, seen_from, slot_struct
-from sim.constraints.slots.linearization import movers_of, points_of
+from sim.constraints.contact.solids.row_kernels import make_choosing, make_passing
+from sim.constraints.slots.bodies import seen_from
+from sim.constraints.slots.linearization import points_of
 from sim.constraints.slots.pattern import Slots
-from sim.core.lang.embedding import fields_at
-from sim.core.lang.frontend.builtins import abs, atan2, atomic_max, floor, max, min, static, tid
+from sim.core.lang.frontend.builtins import abs, atan2, floor, max, min, static
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.quaternion import quat_rotate, quat_rotate_inv
 from sim.core.lang.library.vector import cross, dot, length, normalize
 from sim.core.lang.memoize import memoize
-from sim.core.lang.types import Scalar, quaternion, vector
-from sim.core.runtime.arrays.array import array, array2d
-from sim.core.runtime.launch.kernel import Kernel, kernel
+from sim.core.lang.types import Scalar, vector
+from sim.core.runtime.launch.kernel import Kernel
 
 DEEP = 0.1
 """So deep, in parts of the least half width of a cylinder, a place may be as a step begins, and as it ends: what hangs
@@ -73,12 +70,13 @@ def faces_rim(n, axis, around, up):
 
 
 @func
-def met_by(x, x_0, corner, sector, radius, half_height, scale, m, vertices, triangles, first, box):
+def met_by(x, x_0, corner, sector, radius, half_height, scale, m, meshes):
     """The number of the triangle that a place of a rim meets, -1: none, and how far it is from its plane.
 
     Of the lowest places in a sector the deepest one; another place meets, of the triangles that it is behind, that one
     which it was furthest in front of as the step began.
     """
+    vertices, triangles, first, box = meshes.vertices, meshes.triangles, meshes.of_triangles, meshes.corners
     axis = quat_rotate(x.q, type(scale)(0.0, 0.0, 1.0))
     center, center_0 = x.p + (corner[2] * half_height) * axis, x_0.p
     center_0 += (corner[2] * half_height) * quat_rotate(x_0.q, type(scale)(0.0, 0.0, 1.0))
@@ -107,85 +105,40 @@ def met_by(x, x_0, corner, sector, radius, half_height, scale, m, vertices, tria
 
 
 @memoize
-def make_rim_mesh_choice(slots: Slots, real: Scalar) -> Kernel:
+def make_rim_mesh_choice(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     """The triangles that rows `tid()` of `contact_rim_mesh` are about, from predicted poses."""
-    c, vec3, Quat = contact_rim_mesh, vector(3, real), quaternion(real)
-    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
-    movers, points_at, particle_type = movers_of(slots), points_of(c, slots, real), particle_layout(real).type(real)
 
-    @kernel(name=f"choose_{c.name}_{slots.kinds}")
-    def choose(
-        points: array2d[int],
-        placing: SlotData,
-        bodies: Bodies,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[Quat],
-        vertices: array[vec3],
-        triangles: array2d[int],
-        first: array2d[int],
-        box: array2d[vec3],
-        data: Data,
-    ):
-        k = tid()
-        _, _, _, begun, _, _, poses = movers(k, points, bodies, particle, dx, turn)
-        placed, m, live = fields_at(placing, k), int(data.mesh[k]), real(0.0)
-        frame, other = points_at([], poses, placed)
-        frame_0, other_0 = points_at([], begun, placed)
+    @func
+    def chosen(a, b, k, data, meshes):
+        x, x_0, live = seen_from(b[0], b[1]), seen_from(a[0], a[1]), real(0.0)
         of_rim = data.corner[k], data.sector[k], data.radius[k], data.half_height[k]
-        x, x_0 = seen_from(frame, other), seen_from(frame_0, other_0)
-        chosen, _ = met_by(x, x_0, *of_rim, data.scale[k], m, vertices, triangles, first, box)
-        if chosen >= 0:
+        found, _ = met_by(x, x_0, *of_rim, data.scale[k], int(data.mesh[k]), meshes)
+        if found >= 0:
             live = real(1.0)
-        corners = triangles[max(chosen, 0)]
+        corners, vertices = meshes.triangles[max(found, 0)], meshes.vertices
         data.live[k] = live
         data.a[k], data.b[k], data.c[k] = vertices[corners[0]], vertices[corners[1]], vertices[corners[2]]
 
-    choose.race_free = True  # rows are their own
-    return choose
+    return make_choosing(c, slots, real, points_of(c, slots, real), chosen)
 
 
 @memoize
-def make_rim_mesh_passing(slots: Slots, real: Scalar) -> Kernel:
+def make_rim_mesh_passing(c: Constraint, slots: Slots, real: Scalar) -> Kernel:
     """Of the rows `tid()` of `contact_rim_mesh`: those whose place has come deeper within a step than the next one
     would look for, or through the mesh, by the greatest number, from 1 on."""
-    c, vec3, Quat = contact_rim_mesh, vector(3, real), quaternion(real)
-    Data, SlotData, Bodies = parameter_struct(c, real), slot_struct(c, slots, real), body_struct(real)
-    movers, points_at, particle_type = movers_of(slots), points_of(c, slots, real), particle_layout(real).type(real)
+    vec3 = vector(3, real)
 
-    @kernel(name=f"passing_{c.name}_{slots.kinds}")
-    def find(
-        index: int,
-        points: array2d[int],
-        placing: SlotData,
-        data: Data,
-        bodies: Bodies,
-        particle: array[particle_type],
-        dx: array[vec3],
-        turn: array[Quat],
-        x_0: array[vec3],
-        x_1: array[vec3],
-        vertices: array[vec3],
-        triangles: array2d[int],
-        first: array2d[int],
-        box: array2d[vec3],
-        last: array[int],
-    ):
-        k = tid()
-        _, _, _, begun, _, _, poses = movers(k, points, bodies, particle, dx, turn)
-        placed, m = fields_at(placing, k), int(data.mesh[k])
-        frame, other = points_at([], poses, placed)
-        frame_0, other_0 = points_at([], begun, placed)
+    @func
+    def passed(a, b, k, data, meshes):
+        x, before, m = seen_from(b[0], b[1]), seen_from(a[0], a[1]), int(data.mesh[k])
         radius, half_height, scale, corner = data.radius[k], data.half_height[k], data.scale[k], data.corner[k]
-        x, before = seen_from(frame, other), seen_from(frame_0, other_0)
         of_rim = corner, data.sector[k], radius, half_height
-        chosen, least = met_by(x, before, *of_rim, scale, m, vertices, triangles, first, box)
-        passed = chosen >= 0 and least < -static(DEEP) * min(radius, half_height)
+        chosen, least = met_by(x, before, *of_rim, scale, m, meshes)
+        found = chosen >= 0 and least < -static(DEEP) * min(radius, half_height)
         if data.sector[k] < 0.0:
             at = vec3(radius * corner[0], radius * corner[1], half_height * corner[2])
-            a, b = before.p + quat_rotate(before.q, at), x.p + quat_rotate(x.q, at)
-            passed = passed or comes_through(a, b, m, scale, vertices, triangles, first, box, True)
-        if passed:
-            atomic_max(last, index, k + 1)
+            p, q = before.p + quat_rotate(before.q, at), x.p + quat_rotate(x.q, at)
+            found = found or comes_through(p, q, m, scale, meshes, True)
+        return found
 
-    return find
+    return make_passing(c, slots, real, points_of(c, slots, real), passed)

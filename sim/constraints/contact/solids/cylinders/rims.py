@@ -10,8 +10,8 @@ what is chosen in each step (`rim_choice`), as of boxes.
 # mypy: ignore-errors
 
 from sim.constraints.base import constraint
-from sim.constraints.contact.boxes import OPEN, along, middle
-from sim.constraints.contact.shapes import lowered
+from sim.constraints.contact.primitives.boxes import OPEN, along, middle
+from sim.constraints.contact.primitives.shapes import lowered
 from sim.constraints.contact.solids.cylinders.rim_places import CROSSES, NEWTON, across_both, crossing_of, settled
 from sim.core.lang.frontend.builtins import abs, sqrt, static
 from sim.core.lang.frontend.function import func

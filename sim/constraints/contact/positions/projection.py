@@ -4,8 +4,10 @@
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.forms import Form, alike, chosen_of, every, sides_of
-from sim.constraints.contact.friction import (
+from sim.constraints.contact.kernels.forms import Form, alike, chosen_of, every, sides_of
+from sim.constraints.contact.kinematics.geometry import gap_of, slip_of, slip_rate_of
+from sim.constraints.contact.kinematics.hitting import hit_of, moved_together, two_sided
+from sim.constraints.contact.laws.friction import (
     along_both,
     coulomb,
     mobility_of,
@@ -13,9 +15,7 @@ from sim.constraints.contact.friction import (
     turning,
     unturned,
 )
-from sim.constraints.contact.geometry import gap_of, slip_of, slip_rate_of
-from sim.constraints.contact.hitting import hit_of, moved_together, two_sided
-from sim.constraints.contact.impulses.restitution import Restitution
+from sim.constraints.contact.laws.restitution import Restitution
 from sim.constraints.particles import particle_layout
 from sim.constraints.slots.linearization import masses_of, row_functions, velocities_of
 from sim.constraints.slots.pattern import Slots

@@ -14,8 +14,8 @@ A sweep then takes one cross product for the velocity at each body and one for t
 from dataclasses import dataclass
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.geometry import across, place_shares
-from sim.constraints.contact.hitting import two_sided
+from sim.constraints.contact.kinematics.geometry import across, place_shares
+from sim.constraints.contact.kinematics.hitting import two_sided
 from sim.constraints.slots.linearization import row_functions
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import static

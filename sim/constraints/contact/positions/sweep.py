@@ -27,17 +27,24 @@ this step has slid before that, which friction does not take back (`part_before`
 
 from dataclasses import dataclass
 
-from sim.constraints.contact.friction import turning, unturned
-from sim.constraints.contact.impact import resting_speed, share_of_impact
-from sim.constraints.contact.pairs import edge_edge, edges_cross, point_triangle, side_of_edge, side_of_triangle
-from sim.constraints.contact.switches import CLOSING, CONE, NEAR, near
+from sim.constraints.contact.diagnostics.switches import CLOSING, CONE, NEAR, near
+from sim.constraints.contact.impacts.shares import resting_speed, share_of_impact
+from sim.constraints.contact.laws.friction import turning, unturned
+from sim.constraints.contact.primitives.pairs import (
+    edge_edge,
+    edges_cross,
+    point_triangle,
+    side_of_edge,
+    side_of_triangle,
+)
 from sim.constraints.particles import particle_layout
 from sim.core.lang.frontend.builtins import abs, sqrt, static, tid, where
 from sim.core.lang.frontend.function import func
 from sim.core.lang.library.vector import dot, length
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, vector
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.dimensions import array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 
 POINT_TRIANGLE, EDGE_EDGE = 0, 1
@@ -129,6 +136,29 @@ def sweep_kernels(kind: int, real: Scalar, first: bool) -> SweepKernels:
     def across(n, u):
         return u - dot(n, u) * n
 
+    @func
+    def answered(C, n, u, rate, last, softness, easy, mu, lam, lam_t, slid, gravity, dt):
+        """Both multipliers of a pair behind its turn in a sweep, how far what hits has slid before that, and the force.
+
+        u: how far the sides have come by each other; rate, last: their velocities before this step and before the last;
+        softness: 1 / A, easy: the same of all masses undivided; mu: the coefficient of friction.
+        """
+        dlam = max(-C * softness, -lam)
+        hits = share_of_impact(-dot(n, rate), static(STILL) * resting_speed(gravity, dt))
+        if lam <= 0.0:
+            slid = (hits * part_before(C - dot(n, u), C)) * across(n, u)
+        held = across(n, lam_t)
+        free = held - softness * (across(n, u) - slid)
+        most = mu * (lam + dlam)
+        given = (1.0 - hits) * turning(across(n, rate), across(n, last), easy * most / dt)
+        given, most = most * given, most * unturned(given)
+        free -= given
+        square = dot(free, free)
+        if square > most * most:
+            free *= most / sqrt(square)
+        free += given
+        return lam + dlam, free, slid, dlam * n + (free - held)
+
     @kernel(name=f"weigh_pairs_{kind}_{first}")
     def weigh(
         begin: int,
@@ -200,27 +230,14 @@ def sweep_kernels(kind: int, real: Scalar, first: bool) -> SweepKernels:
                     weight = [w[p[j]] * b[j] for j in static(range(4))]
                     by_depth = sum([static(signs)[j] * weight[j] * shared[j] for j in static(range(4))])  # A |C|
                     if by_depth > 0.0:
-                        softness = abs(C) / by_depth
-                        dlam = max(-C * softness, -lam)
                         u = sum([b[j] * displacement(of[j], before[j]) for j in static(range(4))])
                         rate, last = between(b, p, v), between(b, p, v_last)
-                        hits = share_of_impact(-dot(n, rate), static(STILL) * resting_speed(gravity[0], dt))
-                        if lam <= 0.0:
-                            slid = (hits * part_before(C - dot(n, u), C)) * across(n, u)
-                        held = across(n, lam_t)
-                        free = held - softness * (across(n, u) - slid)
-                        most = 0.5 * summed([friction[p[j]] for j in static(range(4))]) * (lam + dlam)
+                        mu = 0.5 * summed([friction[p[j]] for j in static(range(4))])
                         easy = sum([weight[j] * b[j] for j in static(range(4))])
-                        given = (1.0 - hits) * turning(across(n, rate), across(n, last), easy * most / dt)
-                        given, most = most * given, most * unturned(given)
-                        free -= given
-                        square = dot(free, free)
-                        if square > most * most:
-                            free *= most / sqrt(square)
-                        free += given
-                        force = dlam * n + (free - held)
+                        lam, lam_t, slid, force = answered(
+                            C, n, u, rate, last, abs(C) / by_depth, easy, mu, lam, lam_t, slid, gravity[0], dt
+                        )
                         moved = [weight[j] * force for j in static(range(4))]
-                        lam, lam_t = lam + dlam, free
                 for j in static(range(4)):
                     correction[4 * row + j] = moved[j]
             multiplier[row], along[row], slid_before[row] = lam, lam_t, slid

@@ -13,7 +13,7 @@ Parallel edges do not cross: their ends are corners.
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.boxes import contact_corner, corner_of, middle
+from sim.constraints.contact.primitives.boxes import contact_corner, corner_of, middle
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct
 from sim.constraints.slots.bodies import body_struct, seen_from, slot_struct
@@ -26,7 +26,8 @@ from sim.core.lang.library.quaternion import imaginary, quat_to_matrix
 from sim.core.lang.library.vector import cross, dot, length, spatial_top
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, quaternion, vector
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.dimensions import array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 
 FACING = 0.95

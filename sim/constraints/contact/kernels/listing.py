@@ -10,14 +10,15 @@ comes last.  With colours here and there, as they are free, a pyramid of 200 box
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.forms import chosen_of
+from sim.constraints.contact.kernels.forms import chosen_of
 from sim.constraints.projection import parameter_struct
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import static, tid
 from sim.core.lang.frontend.function import func
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, Type
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.dimensions import array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 
 BITS = 31

@@ -16,11 +16,11 @@ by a quarter, pushes it on.
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.forms import Form, alike, every, sides_of
-from sim.constraints.contact.friction import unturned
-from sim.constraints.contact.geometry import contact_of, slip_of
-from sim.constraints.contact.impulses.restitution import Restitution
-from sim.constraints.contact.projection import push_of
+from sim.constraints.contact.kernels.forms import Form, alike, every, sides_of
+from sim.constraints.contact.kinematics.geometry import contact_of, slip_of
+from sim.constraints.contact.laws.friction import unturned
+from sim.constraints.contact.laws.restitution import Restitution
+from sim.constraints.contact.positions.projection import push_of
 from sim.constraints.slots.linearization import masses_of, row_functions
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import max, min, static, tid

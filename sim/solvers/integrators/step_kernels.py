@@ -1,6 +1,6 @@
 """The kernels of a step that do not depend on the constraints: prediction, prescribed positions, velocities.
 
-See `integrators` for what they do.  `particle`: see `sim.constraints.particles`.
+See `implicit` for what they do.  `particle`: see `sim.constraints.particles`.
 """
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
@@ -21,7 +21,8 @@ from sim.core.lang.library.search import lower_bound
 from sim.core.lang.library.vector import length, spatial_bottom
 from sim.core.lang.memoize import memoize
 from sim.core.lang.types import Scalar, Struct, array_type, float32, float64, int32, vector
-from sim.core.runtime.arrays.array import array, array2d
+from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.dimensions import array2d
 from sim.core.runtime.launch.kernel import Kernel, kernel
 from sim.model.build.motions import MOVE_SMOOTH, SWING
 from sim.model.model import Model

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.impulses.rows import row_struct
-from sim.constraints.contact.surface import impact_struct, surface_struct
+from sim.constraints.contact.kernels.surface import impact_struct, surface_struct
+from sim.constraints.contact.kinematics.rows import row_struct
 from sim.constraints.particles import particle_layout
 from sim.constraints.projection import parameter_struct
 from sim.constraints.slots.bodies import body_struct, slot_struct

@@ -2,8 +2,8 @@
 
 Two boxes meet where a corner of one is on a face of the other, or where two edges cross.  Each corner has a row, with
 either box, and so has what each of the four edges of a face crosses as it comes onto the other solid, and as it leaves.
-Each step chooses the faces and edges, from where the solids are predicted to be (`choice`).  The line of centres of a
-capsule is a box without width.
+Each step chooses the faces and edges, from where the solids are predicted to be (`box_choice`).  The line of centres
+of a capsule is a box without width.
 """
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
@@ -27,11 +27,13 @@ def along(edge):
 
 @func
 def middle(edge, half):
+    """The place that signs name, or parts, of half lengths [m]: a corner, the middle of an edge, a vertex of a mesh."""
     return type(edge)(edge[0] * half[0], edge[1] * half[1], edge[2] * half[2])
 
 
 @func
 def corner_of(x, other_half, corner):
+    """Where a corner of the second box is, as the first one sees it: x is the pose of the second there."""
     return x.p + quat_rotate(x.q, middle(corner, other_half))
 
 

@@ -16,11 +16,11 @@ F is off by as much as it changes in a step, which is of no matter to a part of 
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.forms import Form, chosen_of, moving_struct, sides_of
-from sim.constraints.contact.friction import along_both
-from sim.constraints.contact.geometry import contact_of, slip_rate_of
-from sim.constraints.contact.hitting import hit_of
-from sim.constraints.contact.impulses.rows import place_of
+from sim.constraints.contact.kernels.forms import Form, chosen_of, moving_struct, sides_of
+from sim.constraints.contact.kinematics.geometry import contact_of, slip_rate_of
+from sim.constraints.contact.kinematics.hitting import hit_of
+from sim.constraints.contact.kinematics.rows import place_of
+from sim.constraints.contact.laws.friction import along_both
 from sim.constraints.slots.linearization import masses_of, row_functions, velocities_of
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import max, min, static, tid

@@ -8,16 +8,16 @@ x* = x_0 + t v, where it happens, and C is linear there:
 
     C(x) = C(x*) + G* . (x - x*)
 
-With the target and the rebound of `impact` its impulses on positions and velocities are then (1 - s) and s times that
-of the motion, s = t / h, along the same row.  What slides over something curved approaches it too, but not as the step
-begins: it `hits` by as much as it did then.
+With the target and the rebound of `make_impact` its impulses on positions and velocities are then (1 - s) and s times
+that of the motion, s = t / h, along the same row.  What slides over something curved approaches it too, but not as the
+step begins: it `hits` by as much as it did then.
 """
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
 # mypy: ignore-errors
 
 from sim.constraints.base import Constraint
-from sim.constraints.contact.geometry import contact_of
+from sim.constraints.contact.kinematics.geometry import contact_of
 from sim.constraints.slots.linearization import row_functions
 from sim.constraints.slots.pattern import Slots
 from sim.constraints.slots.rotations import exponential

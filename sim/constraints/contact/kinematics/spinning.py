@@ -8,7 +8,7 @@ ends, velocities had derivatives by up to 18 % off, at any step, where a body tu
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.
 # mypy: ignore-errors
 
-from sim.constraints.contact.hitting import there_of
+from sim.constraints.contact.kinematics.hitting import there_of
 from sim.constraints.projection import solve
 from sim.constraints.slots.bodies import in_world, matrix_in_world
 from sim.constraints.slots.pattern import Slots

@@ -8,8 +8,7 @@ Chosen when a solver is made: where no coefficient of restitution was declared, 
 
 from dataclasses import dataclass
 
-from sim.constraints.contact.friction import along_both
-from sim.constraints.contact.impulses.energy import (
+from sim.constraints.contact.laws.energy import (
     ROUNDING,
     budget_of,
     halfway_of,
@@ -17,6 +16,7 @@ from sim.constraints.contact.impulses.energy import (
     part_that_adds,
     push_work_of,
 )
+from sim.constraints.contact.laws.friction import along_both
 from sim.constraints.slots.pattern import Slots
 from sim.core.lang.frontend.builtins import max, min, static
 from sim.core.lang.frontend.function import Function, func

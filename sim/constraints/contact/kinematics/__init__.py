@@ -1,0 +1,1 @@
+"""Where contacts touch, and how that moves: normals, gaps, slips, and rows of velocities."""
