@@ -61,11 +61,6 @@ class Transform:
         """The change of p by a small change of u."""
         return self.pull_back(u, change)  # number by number, one is the other
 
-    def errors(self, u: Any, covariance: np.ndarray, deviations: np.ndarray) -> np.ndarray:
-        """Standard errors of physical values, to first order.  covariance (n, n) and deviations (n,) of the
-        coordinates u, of any shape, in their order; a deviation may be infinite (not known) or nan (held)."""
-        return self.pull_back(u, deviations.reshape(np.shape(u)))
-
     def per_physical(self, u: Any, slope: np.ndarray) -> np.ndarray:
         """d number / d p from d number / d u; 0 where p stands still."""
         rate = self.pull_back(u, np.ones(np.shape(u)))
@@ -234,14 +229,6 @@ class LogCholeskyTransform(Transform):
         """The change of p by a small change of u: J du."""
         given = np.asarray(change, dtype=np.float64)
         return np.asarray(self._jacobian(u) @ given.ravel()).reshape(given.shape)
-
-    def errors(self, u: Any, covariance: np.ndarray, deviations: np.ndarray) -> np.ndarray:
-        """See `Transform`: from the diagonal of J C J'."""
-        jacobian, known = self._jacobian(u), np.isfinite(deviations)
-        own = jacobian[:, known]
-        out = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", own, covariance[np.ix_(known, known)], own), 0.0))
-        out[(jacobian[:, ~known] != 0.0).any(axis=1)] = np.inf
-        return np.asarray(out).reshape(np.shape(u))
 
     def per_physical(self, u: Any, slope: np.ndarray) -> np.ndarray:
         """See `Transform`: J'^-1 slope."""

@@ -322,7 +322,7 @@ def test_why_there_are_no_standard_errors(monkeypatch):
     match, own = Match("m", markers="balls"), Custom("own", source="mine.py:loss")
     asked = []
     monkeypatch.setattr("sim.identify.assess.estimate.linearise", lambda *args: asked.append(args) or SimpleNamespace())
-    monkeypatch.setattr("sim.identify.assess.estimate.standard_errors", lambda stated, found: "assessed")
+    monkeypatch.setattr("sim.identify.assess.estimate.standard_errors", lambda *args: "assessed")
     stated = problem(a=1.0)
     for terms, x, words in (([], np.zeros(1), "no term of the loss compares with a recording"),
                             ([own], np.zeros(1), "no term of the loss compares"),
