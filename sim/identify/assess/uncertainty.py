@@ -131,9 +131,9 @@ def assess(problem: Problem, found: Linearised) -> Uncertainty:
         alike, scatter
     )
     measures = _measures(problem, found, covariance, free)
-    by_name = [_by_name(problem, numbers) for numbers in (errors, own, actual)]
+    by_name, by_noise, by_residuals = (_by_name(problem, numbers) for numbers in (errors, own, actual))
     return Uncertainty(
-        names, *by_name, correlation, scatter, measures, unseen, away, tuple(notes), x.size, found,
+        names, by_name, by_noise, by_residuals, correlation, scatter, measures, unseen, away, tuple(notes), x.size, found,
         largest, np.ones(x.size), alike,
     )  # fmt: skip
 
