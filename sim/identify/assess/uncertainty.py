@@ -127,14 +127,13 @@ def assess(problem: Problem, found: Linearised) -> Uncertainty:
     away = float(np.max(np.abs(inverse @ found.descent)[known] / largest[known], initial=0.0))
     alike = _alike_in_time(deviations[0], deviations[1], scatter)
     in_coordinates = np.divide(errors, size, out=np.zeros(x.size), where=size > 0.0)
-    notes = _notes(problem, names, in_coordinates, correlation, unknown, unseen, x) + _notes_on_residuals(
-        alike, scatter
-    )
+    notes = _notes(problem, names, in_coordinates, correlation, unknown, unseen, x)
+    notes += _notes_on_residuals(alike, scatter)
     measures = _measures(problem, found, covariance, free)
     by_name, by_noise, by_residuals = (_by_name(problem, numbers) for numbers in (errors, own, actual))
     return Uncertainty(
-        names, by_name, by_noise, by_residuals, correlation, scatter, measures, unseen, away, tuple(notes), x.size, found,
-        largest, np.ones(x.size), alike,
+        names, by_name, by_noise, by_residuals, correlation, scatter, measures, unseen, away, tuple(notes), x.size,
+        found, largest, np.ones(x.size), alike,
     )  # fmt: skip
 
 
