@@ -127,7 +127,8 @@ def assess(problem: Problem, found: Linearised) -> Uncertainty:
     away = float(np.max(np.abs(inverse @ found.descent)[known] / largest[known], initial=0.0))
     alike = _alike_in_time(deviations[0], deviations[1], scatter)
     in_coordinates = np.divide(errors, size, out=np.zeros(x.size), where=size > 0.0)
-    notes = _notes(problem, names, in_coordinates, correlation, unknown, unseen, x)
+    empty = slopes @ empty_among(matrix, free)
+    notes = _notes(problem, names, in_coordinates, correlation, unknown, unseen, x, empty)
     notes += _notes_on_residuals(alike, scatter)
     measures = _measures(problem, found, covariance, free)
     by_name, by_noise, by_residuals = (_by_name(problem, numbers) for numbers in (errors, own, actual))
@@ -209,6 +210,15 @@ def untold_among(matrix: np.ndarray, free: np.ndarray, slopes: np.ndarray) -> np
     return np.asarray(along.any(axis=1) | (slopes[:, free & ~seen] != 0.0).any(axis=1))
 
 
+def empty_among(matrix: np.ndarray, free: np.ndarray) -> np.ndarray:
+    """Directions (n, m) of the free coordinates along which the matrix says nothing."""
+    use, scale, values, vectors = _spectrum(matrix, free)
+    out = np.zeros((len(matrix), int((values < SINGULAR).sum())))
+    out[use] = vectors[:, values < SINGULAR] / scale[:, None]
+    unseen = free & ~np.isin(np.arange(len(matrix)), use)
+    return np.concatenate([out, np.eye(len(matrix))[:, unseen]], axis=1)
+
+
 def least_told(matrix: np.ndarray, free: np.ndarray) -> float:
     """How much the matrix tells of the change of coordinates of which it tells least, over what it tells of each: 1
     where all are unlike each other."""
@@ -282,12 +292,23 @@ def _notes(
     lost: np.ndarray,
     unseen: np.ndarray,
     x: np.ndarray | None = None,
+    empty: np.ndarray | None = None,
 ) -> list[str]:
     """What is not known, and why.  largest (n,): standard errors of values, as long as coordinates that change them so
-    much; lost, unseen: of values.  x (n,): the optimum."""
+    much; lost, unseen: of values.  x (n,): the optimum.  empty (n, m): changes of values that nothing tells."""
     notes = []
+    together = {} if empty is None else _only_together(lost & ~unseen, empty)
     for i, name in enumerate(names):
-        if lost[i] and not unseen[i]:
+        if x is not None and i in together:
+            members, change = together[i]
+            if i == members[0]:
+                listed = ", ".join(f"`{names[k]}`" for k in members)
+                how = _in_words(problem, names, members, change, x)
+                notes.append(
+                    f"{listed} are not identifiable one by one: the recordings do not change where they change"
+                    f" together, {how}"
+                )
+        elif lost[i] and not unseen[i]:
             notes.append(
                 f"`{name}` is not identifiable: the loss does not change along some direction that includes it; "
                 "leave it out, give it a prior, or record what depends on it"
@@ -299,6 +320,18 @@ def _notes(
         elif largest[i] > WEAK:
             notes.append(f"`{name}` is poorly known: {_span(problem, name, largest[i])}")
     return notes + _alike(problem, names, largest, correlation, x)
+
+
+def _only_together(lost: np.ndarray, empty: np.ndarray) -> dict[int, tuple[list[int], np.ndarray]]:
+    """Each of the values (n,) that are lost by one change of several at once: these, and the change (n,)."""
+    size = np.max(np.abs(empty), axis=1, initial=0.0)
+    within = lost[:, None] & (np.abs(empty) > 1e-3 * size[:, None])
+    out: dict[int, tuple[list[int], np.ndarray]] = {}
+    for change, members in zip(empty.T, within.T, strict=True):
+        chosen = np.flatnonzero(members)
+        if chosen.size > 1 and (within[chosen].sum(axis=1) == 1).all():
+            out |= {int(k): (chosen.tolist(), change) for k in chosen}
+    return out
 
 
 def _alike(
@@ -352,16 +385,21 @@ def _together(
     x: np.ndarray,
 ) -> str:
     """That only one change of several parameters at once is hardly told, and which one."""
-    space = problem.space
-    values = np.concatenate([np.ravel(value) for value in space.unpack(x).values()])
     first = max(members, key=lambda k: largest[k])
     # how the others go along with it: regression on the one that is known least
     sizes = largest * np.linalg.norm(_slopes(problem, x), axis=1)
-    moved = correlation[:, first] * sizes / largest[first]
+    how = _in_words(problem, names, members, correlation[:, first] * sizes / largest[first], x)
+    listed = ", ".join(f"`{names[k]}`" for k in members)
+    return f"{listed} can hardly be told apart: the recordings hardly change where they change together, {how}"
+
+
+def _in_words(problem: Problem, names: tuple[str, ...], members: list[int], moved: np.ndarray, x: np.ndarray) -> str:
+    """A change (n,) of several values that recordings do not tell, and what to do about it."""
+    values = np.concatenate([np.ravel(value) for value in problem.space.unpack(x).values()])
     shares = [moved[k] / values[k] if values[k] else math.nan for k in members]
     known = [abs(s) for s in shares if math.isfinite(s)]
-    listed = ", ".join(f"`{names[k]}`" for k in members)
-    if len(known) == len(members) and max(known) - min(known) < ONE_FACTOR * max(known) and min(shares) > 0:
+    one_way = min(shares) * max(shares) > 0
+    if len(known) == len(members) and max(known) - min(known) < ONE_FACTOR * max(known) and one_way:
         what = "all of them by the same factor"
     else:
         most = max(known, default=math.nan)
@@ -371,10 +409,7 @@ def _together(
             else f"`{names[k]}` by {0.01 * moved[k] / most:+.2g}"
             for k, s in zip(members, shares, strict=True)
         )
-    return (
-        f"{listed} can hardly be told apart: the recordings hardly change where they change together, {what}; give one"
-        " of them (measure or weigh it) or a prior, and the others are known with it"
-    )
+    return f"{what}; give one of them (measure or weigh it) or a prior, and the others are known with it"
 
 
 def _alike_in_time(own: np.ndarray, actual: np.ndarray, scatter: float) -> float:

@@ -80,5 +80,8 @@ def test_inertia_about_an_axis_is_known_where_the_rest_of_it_is_not(tmp_path):
 def test_what_only_a_product_tells_has_no_standard_error_however_good_the_recording(tmp_path):
     problem, x, known, _ = fitted(tmp_path, SPRING, "end", 1e-5)
     assert np.isinf([known.errors["mass"], known.errors["compliance"]]).all()
+    told = known.notes[0]
+    assert "`compliance`, `mass` are not identifiable one by one" in told
+    assert "`compliance` by +1 %, `mass` by -1 %" in told or "`compliance` by -1 %, `mass` by +1 %" in told
     assert known.errors["damping"] < 0.1 * problem.physical(x)["damping"]
     assert np.isinf(design(problem, x).errors[:2]).all()
