@@ -126,6 +126,7 @@ def assess(problem: Problem, found: Linearised) -> Uncertainty:
     known = np.isfinite(largest) & (largest > 0)
     away = float(np.max(np.abs(inverse @ found.descent)[known] / largest[known], initial=0.0))
     alike = _alike_in_time(deviations[0], deviations[1], scatter)
+    size *= problem.space.sizes(x)
     in_coordinates = np.divide(errors, size, out=np.zeros(x.size), where=size > 0.0)
     empty = slopes @ empty_among(matrix, free)
     notes = _notes(problem, names, in_coordinates, correlation, unknown, unseen, x, empty)
@@ -387,7 +388,7 @@ def _together(
     """That only one change of several parameters at once is hardly told, and which one."""
     first = max(members, key=lambda k: largest[k])
     # how the others go along with it: regression on the one that is known least
-    sizes = largest * np.linalg.norm(_slopes(problem, x), axis=1)
+    sizes = largest * np.linalg.norm(_slopes(problem, x), axis=1) * problem.space.sizes(x)
     how = _in_words(problem, names, members, correlation[:, first] * sizes / largest[first], x)
     listed = ", ".join(f"`{names[k]}`" for k in members)
     return f"{listed} can hardly be told apart: the recordings hardly change where they change together, {how}"
@@ -442,4 +443,4 @@ def _span(problem: Problem, name: str, deviation: float) -> str:
         return f"its standard error is a factor of {f'{factor:.2g}' if factor < ANYTHING else 'more than a million'}"
     if parameter.transform.name == "log-cholesky":
         return f"its standard error is {deviation:.2g} of a logarithm (1 is a factor of e)"
-    return f"its standard error is {deviation:.2g} times its scale"
+    return f"its standard error is {deviation:.2g} times its scale, or its value where that is larger"

@@ -45,8 +45,8 @@ from sim.identify.search.results import Result, short
 from sim.solvers import NumericsWarning, Solver, SolverXPBD
 
 EVALUATIONS, SMALL, BOLD = 4, 0.1, 2.0
-"""Evaluations of a finer problem at most: a further one where the last one moves coordinates by more than `SMALL` (10 %
-of a quantity with a logarithm), by `BOLD` at most along each direction that they tell."""
+"""Evaluations of a finer problem at most: a further one where the last one moves coordinates by more than `SMALL` of
+their sizes (10 % of a quantity with a logarithm), by `BOLD` at most along each direction that they tell."""
 
 NONE = 0.01
 """Share of the error by steps below which more iterations are no remedy for it."""
@@ -296,7 +296,8 @@ def nearby_optimum(
     """
     told = directions_among(found.matrix, ~held_by_bounds(problem, found.x))
     # What the recordings do not tell stays: a step along it would be any length, and leave none to the others.
-    most = BOLD / np.max(np.abs(told), axis=0, initial=1e-300)
+    sizes = problem.space.sizes(found.x)
+    most = BOLD / np.max(np.abs(told) / sizes[:, None], axis=0, initial=1e-300)
     low, high = problem.bounds
     jacobian = np.concatenate([j.reshape(-1, found.x.size) for j in found.jacobians]) @ told
     parts, back = found.residuals, np.linalg.pinv(told)
@@ -306,7 +307,7 @@ def nearby_optimum(
         along = -tells @ (tells.T @ (jacobian.T @ (weight * r) + told.T @ found.descent))
         step = np.clip(x + told @ np.clip(along, -most, most), low, high) - x
         x = x + step
-        if np.max(np.abs(step), initial=0.0) < SMALL or evaluations == EVALUATIONS:
+        if np.max(np.abs(step) / sizes, initial=0.0) < SMALL or evaluations == EVALUATIONS:
             break
         new, along = _flat(finer.residuals(x, finer.simulate(x, finer.fitted)), parts), back @ step
         jacobian += np.outer(new - r - jacobian @ along, along / (along @ along))

@@ -361,7 +361,7 @@ def test_what_is_poorly_known_and_what_is_not_at_all():
         "`c` is poorly known",
         "`d` is not identifiable from these recordings",
     ]
-    assert notes[0].endswith("its standard error is 0.71 times its scale")
+    assert notes[0].endswith("its standard error is 0.71 times its scale, or its value where that is larger")
     notes = remarks([math.inf, math.inf, 0.1], lost=(0, 1), unseen=(1,))
     assert len(notes) == 1 and notes[0].startswith(
         "`a` is not identifiable: the loss does not change along some direction that includes it"

@@ -1,6 +1,7 @@
 """What recordings do not tell, among what they tell: neither is taken for the other."""
 
 import numpy as np
+import pytest
 from tools.scenes.problems import write_scene, write_target
 
 import sim
@@ -85,3 +86,13 @@ def test_what_only_a_product_tells_has_no_standard_error_however_good_the_record
     assert "`compliance` by +1 %, `mass` by -1 %" in told or "`compliance` by -1 %, `mass` by +1 %" in told
     assert known.errors["damping"] < 0.1 * problem.physical(x)["damping"]
     assert np.isinf(design(problem, x).errors[:2]).all()
+
+
+@pytest.mark.parametrize("how", ["transform: log", "scale: 0.04", "scale: 1e-5"])
+def test_a_scale_far_from_a_value_does_not_hide_its_numerical_error(tmp_path, how):
+    """A search that begins at 0 has the scale 1, whatever it finds."""
+    text = SPRING.replace("start: 0.03", how).replace("  mass: {of: objects.rope.chain.mass, bounds: [0.01, 10]", "#")
+    problem, x, known, numerics = fitted(tmp_path, text, "end", 1e-5)
+    share = numerics.relative("step", "damping")
+    assert share == pytest.approx(0.01 / problem.physical(x)["damping"] - 1.0, rel=0.3)
+    assert known.notes[0].startswith("the residuals are alike") or not known.notes
