@@ -31,8 +31,8 @@ MOST_SHOWN = 4
 
 COARSE = {
     "step": ("steps are too long", "shorter steps (`time.substeps`)"),
-    "iterations": ("iterations are too few", "more of them (`iterations`)"),
-    "mesh": ("the mesh is too coarse", "a finer one"),
+    "iterations": ("iterations are too few", "more sweeps (`iterations`)"),
+    "mesh": ("the mesh is too coarse", "a finer mesh"),
 }
 """Causes of numerical error as causes of a misfit, and what helps."""
 
@@ -138,7 +138,8 @@ def _unseen(problem: Problem, found: Result, known: Uncertainty | None) -> list[
         if not rest.any():
             continue
         what = f"`{p.name}`" if rest.all() else _listed(problem, p.name, rest)
-        moved = np.any(np.asarray(found.parameters[p.name])[rest] != np.asarray(problem.physical()[p.name])[rest])
+        ends = (np.asarray(values[p.name])[rest] for values in (found.parameters, problem.physical()))
+        moved = not np.allclose(*ends, rtol=1e-9, atol=0.0)
         notes.append(
             f"the loss no longer depends on {what} where the search ended: its value is that of an earlier step"
             if moved
