@@ -27,7 +27,6 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=12, help="tosses, half of them to fit")
     parser.add_argument("--seed", type=int, default=0, help="of which tosses are drawn")
     parser.add_argument("--gravity", type=float, default=9.61, help="[m/s^2]")
-    parser.add_argument("--substeps", type=int, default=4, help="steps of the scene between two frames")
     options = parser.parse_args()
     source = np.load(options.source)
     start, half, dt = source["start"], float(source["half_width_m"]), float(source["dt"])
@@ -37,8 +36,8 @@ def main() -> None:
         states = source["state"][start[toss] : start[toss + 1]].astype(float)[FIRST : FIRST + MOST + 1]
         places = half * states[:, :3]
         takes[f"toss_{toss}"] = Recording(places[:, None], dt * np.arange(len(states)))
-        # a backward difference is the velocity half a frame before, that of a state half a step before
-        velocity = half * states[0, 7:10] - [0, 0, 0.5 * options.gravity * dt * (1 - 1 / options.substeps)]
+        # a backward difference is the velocity half a frame before
+        velocity = half * states[0, 7:10] - [0, 0, 0.5 * options.gravity * dt]
         spin = rotated(states[0, [4, 5, 6, 3]], states[0, 10:13])
         w, *axis = states[0, 3:7]
         angle = 2 * np.arctan2(np.linalg.norm(axis), w)

@@ -27,9 +27,10 @@ LAYERS = """
     core.optim core.modules core display files schema geometry
     constraints.stencils constraints.base constraints.tetrahedron constraints.cloth
     constraints.particles constraints.projection constraints.slots constraints.contact constraints model
-    solvers.air solvers.batch solvers.fingerprint solvers.step_kernels solvers.integrators solvers.bodies
-    solvers.joints solvers.near solvers.touching solvers.self_contact solvers.blame solvers.base solvers.mechanisms
-    solvers.newton solvers.direct solvers.xpbd solvers.contacts solvers rollout io.recording io.readers io
+    solvers.air solvers.batch solvers.fingerprint solvers.integrators.step_kernels solvers.integrators.implicit
+    solvers.bodies solvers.joints solvers.near solvers.touching solvers.self_contact solvers.blame solvers.base
+    solvers.integrators solvers.mechanisms solvers.newton solvers.direct solvers.xpbd solvers.contacts solvers rollout
+    io.recording io.readers io
     identify.parameters identify.data identify.losses identify.losses.terms identify.search identify.evaluate
     identify.problem identify.assess identify.numerics identify.report identify.run identify.many identify
     scene.schema.keys scene.schema scene.validate scene.build scene.scene scene.load scene.convert scene.urdf scene

@@ -26,6 +26,7 @@ from sim.rollout import NonFiniteState as NonFiniteState
 from sim.rollout import StoreAll as StoreAll
 from sim.rollout import Trajectory as Trajectory
 from sim.rollout import rollout as rollout
+from sim.solvers import LeapfrogStart as LeapfrogStart
 from sim.solvers import NumericsWarning as NumericsWarning
 from sim.solvers import SolverError as SolverError
 from sim.solvers import SolverNewton as SolverNewton

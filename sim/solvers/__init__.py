@@ -7,6 +7,7 @@ from sim.solvers.contacts.count import ContactCount as ContactCount
 from sim.solvers.contacts.watch import ContactWatch as ContactWatch
 from sim.solvers.contacts.watch import Touched as Touched
 from sim.solvers.contacts.watch import inside_at_start as inside_at_start
+from sim.solvers.integrators.leapfrog import LeapfrogStart as LeapfrogStart
 from sim.solvers.mechanisms.joint_errors import JointErrors as JointErrors
 from sim.solvers.mechanisms.joint_errors import joint_errors as joint_errors
 from sim.solvers.mechanisms.joint_errors import start_warning as start_warning

@@ -30,10 +30,10 @@ from sim.solvers.batch import ConstraintBatch, Rows, placing_of
 from sim.solvers.blame import Blame
 from sim.solvers.bodies import BodyStep
 from sim.solvers.fingerprint import copy_containers, fingerprint
-from sim.solvers.integrators import Euler, Integrator
+from sim.solvers.integrators.implicit import Euler, Integrator
+from sim.solvers.integrators.step_kernels import step_kernels, tracks_of
 from sim.solvers.joints import JointDrives
 from sim.solvers.near.passing import PointPassingCheck
-from sim.solvers.step_kernels import step_kernels, tracks_of
 
 
 class SolverError(SimError, ValueError):
@@ -69,8 +69,8 @@ class Substep:
     """One step that is being taken.
 
     motion: displacements of attachments and held bodies; control: None where all is as the model has it; effective_dt,
-    reference, particle: see `integrators`; watch: told after each launch that moves points; ahead: before those that
-    project; pairs: of surfaces that collide with themselves, None where none do.
+    reference, particle: see `integrators.implicit`; watch: told after each launch that moves points; ahead: before
+    those that project; pairs: of surfaces that collide with themselves, None where none do.
     """
 
     before: State
@@ -294,6 +294,11 @@ class Solver:
             "the model has no constraint"
             f" '{constraint}'{did_you_mean(constraint, [batch.set.name for batch in self.batches])}"
         )
+
+    def outer_forces(self, state: State, dt: float) -> array:
+        """(bodies,) spatial [N, N m]: what pulls at bodies from outside in a step of `dt` from `state`, gravity apart;
+        memory that the next step writes."""
+        return self._drives.push(state, None, dt)
 
     # ------------------------------------------------------------------------------------------ steps
     def check_model(self) -> None:

@@ -43,8 +43,8 @@ from sim.model.fields import Field
 from sim.model.model import Model
 from sim.model.state import State
 from sim.solvers.batch import ConstraintBatch
-from sim.solvers.integrators import BODY_LOW
-from sim.solvers.step_kernels import followed, progress, step_kernels, track_struct, tracks_of, two_sum
+from sim.solvers.integrators.implicit import BODY_LOW
+from sim.solvers.integrators.step_kernels import followed, progress, step_kernels, track_struct, tracks_of, two_sum
 
 FIXED_POINT = 2
 """Iterations for the angular velocity at the midpoint: each gains a factor of h omega."""

@@ -43,7 +43,7 @@ from sim.model.model import Model
 from sim.model.state import State
 from sim.solvers.batch import ConstraintBatch, Rows
 from sim.solvers.bodies import BodyStep
-from sim.solvers.integrators import BODY_QD_BEFORE, QD_BEFORE
+from sim.solvers.integrators.implicit import BODY_QD_BEFORE, QD_BEFORE
 from sim.solvers.joints import DryJoints
 from sim.solvers.near.choices import Choices
 from sim.solvers.near.crowded import crowded, make_room, make_split

@@ -32,7 +32,7 @@ from sim.solvers.base import Solver, SolverError, Substep
 from sim.solvers.batch import ConstraintBatch, Launches, Rows, swept
 from sim.solvers.bodies import MassSplitting
 from sim.solvers.direct.system import direct_rows, direct_systems
-from sim.solvers.integrators import INTEGRATORS, QD_BEFORE, Integrator
+from sim.solvers.integrators.implicit import INTEGRATORS, QD_BEFORE, Integrator
 from sim.solvers.mechanisms.held import FORESEEN, HeldVelocities, rigid_batches
 from sim.solvers.mechanisms.impacts import ImpactsOnJoints
 from sim.solvers.mechanisms.rank import refuse_dependent
@@ -54,7 +54,7 @@ class SolverXPBD(Solver, key="xpbd"):
                 damping forces at the start of the step, which act on the predicted positions; what is at rest then
                 stays at rest exactly, and solids need far fewer steps (see `sim.constraints.warm_start`).  Contacts
                 and what acts on bodies begin at zero.
-    integrator: "euler": implicit Euler, as published; "bdf2": second order, see `sim.solvers.integrators`.
+    integrator: "euler": implicit Euler, as published; "bdf2": second order, see `sim.solvers.integrators.implicit`.
     direction:  along which gradients of C rows without compliance push: those at the start of the step, which conserves
                 energy and momentum ("start", or "joints" for those of joints, and of particles that contacts with
                 friction or restitution may touch and that are one body by them), or those at its end ("end"), as always

@@ -29,7 +29,7 @@ from sim.model.sites import point_positions
 from sim.rollout import AdjointGrowth, Checkpointed, StoreAll, Trajectory, rollout
 from sim.rollout.budget import gradient_bytes
 from sim.rollout.trajectory import Plan
-from sim.solvers import ContactCount, ContactWatch, RestSolver, Solver, Touched, leave_to_others
+from sim.solvers import ContactCount, ContactWatch, LeapfrogStart, RestSolver, Solver, Touched, leave_to_others
 
 Prepared = dict[tuple[str, str], PreparedTerm]
 """Terms made ready, by their names and those of experiments."""
@@ -86,11 +86,13 @@ class Evaluator:
     prepared: Prepared | None = None
     onlooker: Onlooker | None = None
     materials: MaterialValues = field(init=False)
+    leapfrog: LeapfrogStart = field(init=False)
     growth: dict[str, AdjointGrowth] = field(init=False, default_factory=dict)
     rolled: list[Rolled] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         self.materials = MaterialValues(self.model, self.parameters, self.experiments)
+        self.leapfrog = LeapfrogStart(self.solver)
 
     @property
     def fitted(self) -> list[Experiment]:
@@ -105,7 +107,9 @@ class Evaluator:
     def begin(self, experiment: Experiment) -> State:
         """Where an experiment begins with the values that the model has now."""
         if not experiment.relaxed:
-            return self.model.state()
+            state = self.model.state()
+            self.leapfrog.apply(state, experiment.schedule.dt)
+            return state
         assert self.rest is not None, "a problem with relaxed experiments has what finds their start"
         return self.rest.state()
 

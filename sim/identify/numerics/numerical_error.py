@@ -51,6 +51,9 @@ their sizes (10 % of a quantity with a logarithm), by `BOLD` at most along each 
 NONE = 0.01
 """Share of the error by steps below which more iterations are no remedy for it."""
 
+ROUNDING = 1e-9
+"""Relative changes below which there are only rounding errors."""
+
 SAID_FROM = 1e-3
 """Relative numerical error from which a note is made of it where there is no standard error to compare it with."""
 
@@ -321,6 +324,8 @@ def _flat(parts: Sequence[Residuals], units: Sequence[Residuals]) -> np.ndarray:
 
 def share_text(share: float) -> str:
     """A relative change in words: in percent, or as a factor."""
+    if abs(share) < ROUNDING:
+        return "0 %"
     return f"{100 * share:+.2g} %" if -0.5 < share < 1.0 else f"times {1.0 + share:.2g}"
 
 

@@ -138,8 +138,8 @@ def _unseen(problem: Problem, found: Result, known: Uncertainty | None) -> list[
         if not rest.any():
             continue
         what = f"`{p.name}`" if rest.all() else _listed(problem, p.name, rest)
-        ends = (np.asarray(values[p.name])[rest] for values in (found.parameters, problem.physical()))
-        moved = not np.allclose(*ends, rtol=1e-9, atol=0.0)
+        first, last = (np.asarray(values[p.name])[rest] for values in (problem.physical(), found.parameters))
+        moved = not np.allclose(last, first, rtol=1e-9, atol=0.0)
         notes.append(
             f"the loss no longer depends on {what} where the search ended: its value is that of an earlier step"
             if moved

@@ -177,7 +177,8 @@ class BodyBuilder(Collection):
         return next(b for b in self._bodies if b.group.start <= body < b.group.start + b.group.count)
 
     def _known_body(self, body: int) -> None:
-        if isinstance(body, bool) or int(body) != body or not -1 <= body < self.body_count:
+        number = isinstance(body, (int, np.integer)) and not isinstance(body, bool)
+        if not number or not -1 <= body < self.body_count:
             raise ModelError(f"there is no body {body!r}", f"There are {self.body_count}, from 0 on; -1 is the world")
 
 

@@ -15,8 +15,8 @@ from sim.core.runtime.arrays.array import array
 from sim.core.runtime.arrays.creation import zeros
 from sim.core.runtime.launch.launch import launch
 from sim.model.model import Model
+from sim.solvers.integrators.step_kernels import make_turns
 from sim.solvers.mechanisms.rows import body_name
-from sim.solvers.step_kernels import make_turns
 
 MOST = 0.15
 """Turn in a step [rad]: above it, advice is due."""

@@ -19,7 +19,7 @@ from sim.core.runtime.tape.tape import Tape
 from sim.schema.kinds import Choice, Int, Number
 from sim.schema.reading import SchemaLine
 from sim.solvers.base import Solver, SolverError, Substep
-from sim.solvers.integrators import INTEGRATORS, Integrator
+from sim.solvers.integrators.implicit import INTEGRATORS, Integrator
 from sim.solvers.newton.adjoint import pull_back
 from sim.solvers.newton.elements import StepElements, StepInputs, host
 from sim.solvers.newton.iteration import Iteration
@@ -48,7 +48,7 @@ class SolverNewton(Solver, key="newton"):
     tolerance:  the last Newton step of any point, over the longest way of a point in the step.  What is left after that
                 is about the square of it.
     iterations: at most so many; a step that has not converged by then has no gradient (GradientError).
-    integrator: "euler" or "bdf2", see `sim.solvers.integrators`; chosen when the solver is made.
+    integrator: "euler" or "bdf2", see `sim.solvers.integrators.implicit`; chosen when the solver is made.
     convergence: how the steps have ended so far.
 
     It works on the CPU in float64 (SolverError otherwise), and needs SciPy.  Rigid constraints are solved exactly, as

@@ -89,7 +89,7 @@ def test_shared_noise_of_displacements_and_steps(tmp_path, compare):
     found = known(problem, best_of(problem))
     schedule = problem.experiments[0].schedule
     t = schedule.times
-    design = np.stack([t, t * (t + schedule.dt) / 2], axis=1)  # symplectic Euler: v first, then x
+    design = np.stack([t, t * t / 2], axis=1)
     rows = np.eye(10)
     if compare == "displacement":
         rows = rows[1:] - rows[0]

@@ -14,7 +14,7 @@ from sim.cli import main
 from sim.identify.losses.jacobian import linearise
 from sim.identify.numerics import estimate_shifts, numerical_error
 from sim.identify.numerics.finer import more_iterations, shorter_steps
-from sim.identify.numerics.numerical_error import NumericalError, Shift
+from sim.identify.numerics.numerical_error import NumericalError, Shift, share_text
 from sim.identify.problem import NotRefined
 from sim.solvers import NumericsWarning
 
@@ -230,3 +230,9 @@ def test_more_iterations_are_advised_where_they_help(tmp_path):
     (some,), (none,) = (told_with(share).notes(problem) for share in (0.05, 1e-6))
     assert "more iterations or shorter steps" in some
     assert "take shorter steps" in none and "iterations" not in none.partition("take")[2]
+
+
+@pytest.mark.parametrize(("share", "text"), [(-2e-15, "0 %"), (0.0, "0 %"), (-0.0019, "-0.19 %"), (1.5, "times 2.5")])
+def test_relative_changes_in_words(share, text):
+    """What rounding alone makes is none."""
+    assert share_text(share) == text

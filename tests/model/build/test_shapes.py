@@ -199,6 +199,7 @@ REFUSED = {
     "centre without mass": (lambda b, k: b.add_body(com=(1, 0, 0)), "com of a body without a mass"),
     "a pose of two": (lambda b, k: b.add_body(((0, 0, 1), (0, 0, 0, 1))), r"xform is .*sim\.transform\(p, q\)"),
     "size": (lambda b, k: b.add_shape_box(k, hx=0.0), "hx = 0 is not positive"),
+    "no body": (lambda b, k: b.add_shape_box(None), "there is no body None.*-1 is the world"),
     "no such body": (lambda b, k: b.add_shape_box(3), "there is no body 3"),
     "label": (lambda b, k: [b.add_shape_box(k, label="a") for _ in range(2)], "label 'a' is taken"),
     "restitution": (lambda b, k: b.add_shape_box(k, cfg=b.ShapeConfig(restitution=1.5)), "restitution = 1.5"),

@@ -34,7 +34,7 @@ def test_a_rod_begins_with_its_velocity(tmp_path):
     problem = load_scene(tmp_path / "rod.yaml").build()
     np.testing.assert_array_equal(problem.model["rope.velocity"].numpy(), [[1, 2, 3]])
     flown = problem.simulate()["main"].positions[-1] - problem.start_positions(problem.experiments[0])
-    np.testing.assert_allclose(flown, np.tile([0.1, 0.2 - 9.81 * 0.1**2, 0.3], (len(flown), 1)), atol=1e-6)
+    np.testing.assert_allclose(flown, np.tile([0.1, 0.2 - 9.81 * 0.1**2 / 2, 0.3], (len(flown), 1)), atol=1e-6)
 
 
 def test_the_spin_of_a_rod_is_refused(tmp_path):

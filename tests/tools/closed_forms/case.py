@@ -99,15 +99,18 @@ class Reading:
 
 class Watched:
     """A run under a tape, all of whose steps are seen; frame k is at (k + 1) h.  state: where it begins, if not as the
-    model says."""
+    model says; back: with velocities half a step back, as scenes do."""
 
     def __init__(
         self, solver: sim.Solver, steps: int, h: float, field: str = "body_q", every: int = 1,
-        state: sim.State | None = None,
+        state: sim.State | None = None, back: bool = False,
     ) -> None:  # fmt: skip
         self.model, self.h, self.start = solver.model, h * every, state
         with sim.Tape() as self.tape:
-            run = sim.rollout(solver, state or self.model.state(), steps, h, frame_every=every)
+            begin = state or self.model.state()
+            if back:
+                sim.LeapfrogStart(solver).apply(begin, h)
+            run = sim.rollout(solver, begin, steps, h, frame_every=every)
         self.final, self.frames = run.final, getattr(run, field)
         self.host = self.frames.numpy().astype(np.float64)
 

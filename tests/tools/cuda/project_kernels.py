@@ -26,8 +26,9 @@ from sim.model.derived.coordinates import kinematic_kernels
 from sim.model.energy import make_energy, make_force
 from sim.solvers.air import drag_kernels
 from sim.solvers.bodies import body_kernels
+from sim.solvers.integrators.leapfrog import leapfrog_kernels
+from sim.solvers.integrators.step_kernels import step_kernels
 from sim.solvers.joints import joint_kernels
-from sim.solvers.step_kernels import step_kernels
 from tools.backends.kernels import kernel
 from tools.backends.operands import CASES
 from tools.cuda.on_cpu import Batch, renamed
@@ -152,7 +153,8 @@ def solver_variants(real: Scalar) -> list[Variant]:
                 out += of()
     for name, kinds in ON_BODIES:
         out += slot_variants(REGISTRY[name], real, kinds)
-    for kernel in (*body_kernels(real), *joint_kernels(real), *kinematic_kernels(real)):
+    movers = *body_kernels(real), *joint_kernels(real), *kinematic_kernels(real), *leapfrog_kernels(real)
+    for kernel in movers:
         out += variants(kernel, kernel.name, (), ("clock", "clock_out"))
     rheology = branched(REGISTRY["distance"], ("time", "yield"))
     out += _lazily(partial(make_evolution, rheology, Slots.of_particles(2), real, "inner"), f"evolve_{rheology.name}")

@@ -28,7 +28,7 @@ from sim.core.runtime.launch.launch import launch
 from sim.model.fields import HISTORY_FIELDS, Field
 from sim.model.model import Model
 from sim.model.state import State
-from sim.solvers.step_kernels import mark_touched, step_kernels
+from sim.solvers.integrators.step_kernels import mark_touched, step_kernels
 
 LOW, *STEP_BEFORE, BODY_LOW, QD_BEFORE, BODY_QD_BEFORE = HISTORY_FIELDS
 

@@ -1,6 +1,6 @@
 """The kernels of a step that do not depend on the constraints: prediction, prescribed positions, velocities.
 
-See `integrators` for what they do.  `particle`: see `sim.constraints.particles`.
+See `implicit` for what they do.  `particle`: see `sim.constraints.particles`.
 """
 
 # Kernels are not typed Python, and their annotations are types made per precision: evaluated here, not postponed.

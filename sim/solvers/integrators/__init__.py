@@ -1,0 +1,1 @@
+"""How a step begins and ends, and from which velocities the first one goes."""
