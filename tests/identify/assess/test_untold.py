@@ -12,7 +12,7 @@ from sim.identify.numerics import estimate_shifts
 HINGED = """
 format: 2
 name: hinged
-time: {duration: 1, fps: 40, substeps: 10}
+time: {duration: 1, fps: 40, substeps: 3}
 objects:
   bar:
     body: {mass: 0.8, inertia: [0.02, 0.02, 0.012], sites: {a: [0, -0.1, 0], b: [0.05, 0.1, 0]}}
