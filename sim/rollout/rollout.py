@@ -39,8 +39,8 @@ def rollout(
     frame_every: keep the positions after every so many steps (None: after the last one only).
     strategy:    how a gradient finds its way back: `StoreAll()` or `Checkpointed(every=k)`; both give the same bits.
                  In forward mode (`sim.autograd.jvp`, `hvp`) everything is stored.
-    Velocities are those of the middle of the step before, with steps of first order; a state that begins, and has them
-    at the time of its positions, is of first order too, unless `LeapfrogStart` has taken them back.
+    Velocities are those of the middle of the step before, with steps of first order; what begins with those at the time
+    of its positions flies to first order, unless `LeapfrogStart` has taken them back.
     The forces `state.particle_f` act during all steps.  Without an open tape nothing is kept but the frames.
     A rollout is bound to the arrays and settings that it was called with: what is set or put in their place later does
     not matter to it, nor to its gradient.  Inside of `sim.capture()` it is one node, and a replay runs it again on the

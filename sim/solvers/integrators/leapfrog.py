@@ -93,16 +93,17 @@ class LeapfrogStart:
             hanging[1, mechanism[of[moving]]] |= pulls
         taken = free & ~hanging.all(axis=0)[mechanism] & (solver.convergence_order == 1)
         parts = np.split(taken, [model.particle_count])
+        self._any = tuple(bool(part.any()) for part in parts)
         self.loose = tuple(array(part, dtype=model.dtype, device=model.device) for part in parts)
 
     def apply(self, state: State, dt: float) -> None:
         """Change the velocities of a state that begins, [m/s] and [rad/s], for steps of dt [s]; recorded by a tape."""
         model, (particles, bodies) = self.model, self.loose
         of_particles, of_bodies = leapfrog_kernels(model.dtype)
-        if model.particle_count:
+        if self._any[0]:
             inputs = [particles, state.particle_f, model.particle_inv_mass, model.gravity, dt]
             launch(of_particles, model.particle_count, inputs, [state.particle_qd])
-        if model.body_count:
+        if self._any[1]:
             forces = self._solver.outer_forces(state, dt)
             inputs = [bodies, forces, model.body_inv_mass, model.body_inv_inertia, model.gravity, state.body_q, dt]
             launch(of_bodies, model.body_count, inputs, [state.body_qd])
