@@ -17,7 +17,7 @@ import numpy as np
 from sim.identify.assess.uncertainty import coordinate_names, inverse_among
 from sim.identify.data.experiments import Experiment
 from sim.identify.data.registration import Alignment
-from sim.identify.losses.jacobian import linearise
+from sim.identify.losses.jacobian import central, linearise
 from sim.identify.losses.residuals import Residuals
 from sim.identify.losses.terms.base import Term, TrajectoryTerm
 from sim.identify.problem import Problem
@@ -56,8 +56,8 @@ class Design:
 def design(problem: Problem, x: np.ndarray | None = None) -> Design:
     """What takes and markers are worth at coordinates x (n,) (default: the start).
 
-    Takes n + 1 rollouts of all experiments that have recordings.  Raises ValueError where none is fitted, or a term has
-    no residuals; FloatingPointError where a rollout breaks down.
+    Takes 2 n + 1 rollouts of all experiments that have recordings.  Raises ValueError where none is fitted, or a term
+    has no residuals; FloatingPointError where a rollout breaks down.
     """
     x = problem.start if x is None else np.asarray(x, np.float64)
     if not any(e.targets for e in problem.fitted):
@@ -68,7 +68,7 @@ def design(problem: Problem, x: np.ndarray | None = None) -> Design:
     takes = [replace(_as_stated(e), fit=True) if e.targets else e for e in problem.experiments]
     everything = replace(problem, experiments=takes, terms=_of_all(problem.terms, takes))
     everything = replace(everything, experiments=_recorded(everything, x))
-    found = linearise(everything, x)
+    found = central(everything, linearise(everything, x))
     pieces: dict[Source, np.ndarray] = {}
     prior = np.zeros((x.size, x.size))
     for part, jacobian in zip(found.residuals, found.jacobians, strict=True):
