@@ -83,14 +83,19 @@ def design(problem: Problem, x: np.ndarray | None = None) -> Design:
     by_take: dict[str, np.ndarray] = {}
     for source, piece in pieces.items():
         by_take[source[0]] = by_take.get(source[0], 0.0) + piece
-    another = {name: _errors(now + piece) / errors for name, piece in by_take.items()}
+    another = {name: _over(_errors(now + piece), errors) for name, piece in by_take.items()}
     own = {source: piece for source, piece in pieces.items() if source[0] in fitted}
     places = dict.fromkeys((markers, m) for _, markers, m in own)
     without = {
-        ("", markers, m): _errors(now - sum(p for s, p in own.items() if s[1:] == (markers, m))) / errors
+        ("", markers, m): _over(_errors(now - sum(p for s, p in own.items() if s[1:] == (markers, m))), errors)
         for markers, m in places
     } if len(places) > 1 else {}  # fmt: skip
     return Design(coordinate_names(problem), errors, another, without)
+
+
+def _over(errors: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """How many times as large as before errors are: once where neither tells anything."""
+    return np.divide(errors, before, out=np.ones_like(errors), where=np.isfinite(before) | np.isfinite(errors))
 
 
 def _of_all(terms: Sequence[Term], experiments: Sequence[Experiment]) -> list[Term]:
