@@ -72,7 +72,10 @@ def alignment_note(problem: Problem, simulation: Simulation, known: Uncertainty 
     note = f"experiment `{e.name}`: found how its recording lies: {', '.join(words)}"
     assert e.registration is not None
     if "time" in row and abs(row["time"]["value"]) >= e.registration.time * (1.0 - 1e-9):
-        note += "; the offset of its clock stands on its bound: check `start`, or give a larger `align.time`"
+        note += (
+            "; the offset of its clock stands on its bound, and standard errors hold for that: check `start`, or give a"
+            " larger `align.time`"
+        )
     return note
 
 

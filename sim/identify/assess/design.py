@@ -17,7 +17,7 @@ import numpy as np
 from sim.identify.assess.uncertainty import coordinate_names, inverse_among
 from sim.identify.data.experiments import Experiment
 from sim.identify.data.registration import Alignment
-from sim.identify.losses.jacobian import linearise
+from sim.identify.losses.jacobian import central, linearise
 from sim.identify.losses.residuals import Residuals
 from sim.identify.losses.terms.base import Term, TrajectoryTerm
 from sim.identify.problem import Problem
@@ -56,8 +56,8 @@ class Design:
 def design(problem: Problem, x: np.ndarray | None = None) -> Design:
     """What takes and markers are worth at coordinates x (n,) (default: the start).
 
-    Takes n + 1 rollouts of all experiments that have recordings.  Raises ValueError where none is fitted, or a term has
-    no residuals; FloatingPointError where a rollout breaks down.
+    Takes 2 n + 1 rollouts of all experiments that have recordings.  Raises ValueError where none is fitted, or a term
+    has no residuals; FloatingPointError where a rollout breaks down.
     """
     x = problem.start if x is None else np.asarray(x, np.float64)
     if not any(e.targets for e in problem.fitted):
@@ -68,7 +68,7 @@ def design(problem: Problem, x: np.ndarray | None = None) -> Design:
     takes = [replace(_as_stated(e), fit=True) if e.targets else e for e in problem.experiments]
     everything = replace(problem, experiments=takes, terms=_of_all(problem.terms, takes))
     everything = replace(everything, experiments=_recorded(everything, x))
-    found = linearise(everything, x)
+    found = central(everything, linearise(everything, x))
     pieces: dict[Source, np.ndarray] = {}
     prior = np.zeros((x.size, x.size))
     for part, jacobian in zip(found.residuals, found.jacobians, strict=True):
@@ -83,14 +83,19 @@ def design(problem: Problem, x: np.ndarray | None = None) -> Design:
     by_take: dict[str, np.ndarray] = {}
     for source, piece in pieces.items():
         by_take[source[0]] = by_take.get(source[0], 0.0) + piece
-    another = {name: _errors(now + piece) / errors for name, piece in by_take.items()}
+    another = {name: _over(_errors(now + piece), errors) for name, piece in by_take.items()}
     own = {source: piece for source, piece in pieces.items() if source[0] in fitted}
     places = dict.fromkeys((markers, m) for _, markers, m in own)
     without = {
-        ("", markers, m): _errors(now - sum(p for s, p in own.items() if s[1:] == (markers, m))) / errors
+        ("", markers, m): _over(_errors(now - sum(p for s, p in own.items() if s[1:] == (markers, m))), errors)
         for markers, m in places
     } if len(places) > 1 else {}  # fmt: skip
     return Design(coordinate_names(problem), errors, another, without)
+
+
+def _over(errors: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """How many times as large as before errors are: once where neither tells anything."""
+    return np.divide(errors, before, out=np.ones_like(errors), where=np.isfinite(before) | np.isfinite(errors))
 
 
 def _of_all(terms: Sequence[Term], experiments: Sequence[Experiment]) -> list[Term]:

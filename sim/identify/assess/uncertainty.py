@@ -60,7 +60,7 @@ class Uncertainty:
     of the parameter (`errors` the larger of the two, or more by `wider`; infinite: not identifiable; nan: held by a
     bound).  correlation: (n, n), nan where there is no error.  scatter: size of the residuals over the stated noise,
     allowing for the parameters that were fitted.  measures: number -> (standard error, parameter -> d number / d
-    parameter).  unseen: (n,) bool, coordinates on which no residual depends.  deviations: (n,) standard errors of the
+    parameter).  unseen: (n,) bool, values on which no residual depends.  deviations: (n,) standard errors of the
     coordinates; widened: (n,) how many times what the derivatives tell, see `wider`.  away: how far x is from the
     optimum of the linearised problem, in standard errors, the worst one.  alike: how many times larger than those of
     independent residuals of this size standard errors are, because residuals are alike from frame to frame.
@@ -114,21 +114,28 @@ def assess(problem: Problem, found: Linearised) -> Uncertainty:
         d[lost] = np.inf
         d[~free] = np.nan
     largest = np.maximum(*deviations)
-    own, actual = (_physical(problem, x, c, d) for c, d in zip(covariance, deviations, strict=True))
-    errors = {name: np.maximum(own[name], actual[name]) for name in own}
     # of values, as they are named: of inertia none of them is one coordinate's
     slopes = _slopes(problem, x)
-    known_values = np.isfinite(np.concatenate([np.zeros(0), *(error.ravel() for error in errors.values())]))
-    correlation = _correlation(slopes @ covariance[0] @ slopes.T, known_values)
-    unseen = free & ~(np.diagonal(matrix) > 0)
+    held, unknown = (slopes[:, ~free] != 0.0).any(axis=1), untold_among(matrix, free, slopes)
+    own, actual = (_errors(slopes, c, unknown, held) for c in covariance)
+    errors = np.maximum(own, actual)
+    correlation = _correlation(slopes @ covariance[0] @ slopes.T, np.isfinite(errors))
+    size = np.linalg.norm(slopes, axis=1)
+    moves = np.where(size[:, None] > 0.0, slopes != 0.0, np.eye(x.size, dtype=bool))
+    unseen = ~held & ~moves[:, np.diagonal(matrix) > 0].any(axis=1)
     known = np.isfinite(largest) & (largest > 0)
     away = float(np.max(np.abs(inverse @ found.descent)[known] / largest[known], initial=0.0))
     alike = _alike_in_time(deviations[0], deviations[1], scatter)
-    notes = _notes(problem, names, largest, correlation, lost, unseen, x) + _notes_on_residuals(alike, scatter)
-    measures = _measures(problem, found, covariance, lost)
+    size *= problem.space.sizes(x)
+    in_coordinates = np.divide(errors, size, out=np.zeros(x.size), where=size > 0.0)
+    empty = slopes @ empty_among(matrix, free)
+    notes = _notes(problem, names, in_coordinates, correlation, unknown, unseen, x, empty)
+    notes += _notes_on_residuals(alike, scatter)
+    measures = _measures(problem, found, covariance, free)
+    by_name, by_noise, by_residuals = (_by_name(problem, numbers) for numbers in (errors, own, actual))
     return Uncertainty(
-        names, errors, own, actual, correlation, scatter, measures, unseen, away, tuple(notes), x.size, found,
-        largest, np.ones(x.size), alike,
+        names, by_name, by_noise, by_residuals, correlation, scatter, measures, unseen, away, tuple(notes), x.size,
+        found, largest, np.ones(x.size), alike,
     )  # fmt: skip
 
 
@@ -177,20 +184,55 @@ def held_by_bounds(problem: Problem, x: np.ndarray) -> np.ndarray:
     return (x <= lower) | (x >= upper)
 
 
+def directions_among(matrix: np.ndarray, free: np.ndarray) -> np.ndarray:
+    """Directions (n, k) of the free coordinates that the matrix tells, each as long as it is known: D' A D = 1, and
+    D D' is the inverse."""
+    use, scale, values, vectors = _spectrum(matrix, free)
+    told = values >= SINGULAR
+    out = np.zeros((len(matrix), int(told.sum())))
+    out[use] = vectors[:, told] / np.sqrt(values[told]) / scale[:, None]
+    return out
+
+
 def inverse_among(matrix: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Inverse of the matrix among the free coordinates, and which of them (n,) it says nothing about."""
-    scale = np.sqrt(np.diagonal(matrix))
-    lost = free & ~(scale > 0)
-    use = np.flatnonzero(free & ~lost)
-    out = np.zeros_like(matrix)
-    if use.size:
-        # Scaled to a diagonal of one: whether a direction is empty must not depend on the units of the coordinates.
-        values, vectors = np.linalg.eigh(matrix[np.ix_(use, use)] / np.outer(scale[use], scale[use]))
-        empty = values < SINGULAR
-        lost[use] |= np.any(np.abs(vectors[:, empty]) > 1e-3, axis=1)
-        good = vectors[:, ~empty]
-        out[np.ix_(use, use)] = (good / values[~empty]) @ good.T / np.outer(scale[use], scale[use])
-    return out, lost
+    told = directions_among(matrix, free)
+    return told @ told.T, free & untold_among(matrix, free, np.eye(len(matrix)))
+
+
+def untold_among(matrix: np.ndarray, free: np.ndarray, slopes: np.ndarray) -> np.ndarray:
+    """Which numbers (m,), of derivatives (m, n) by the coordinates, change along a direction of the free ones that the
+    matrix says nothing about."""
+    use, scale, values, vectors = _spectrum(matrix, free)
+    seen = np.zeros(len(matrix), bool)
+    seen[use] = True
+    scaled = slopes[:, use] / scale
+    along = np.abs(scaled @ vectors[:, values < SINGULAR]) > 1e-3 * np.linalg.norm(scaled, axis=1, keepdims=True)
+    return np.asarray(along.any(axis=1) | (slopes[:, free & ~seen] != 0.0).any(axis=1))
+
+
+def empty_among(matrix: np.ndarray, free: np.ndarray) -> np.ndarray:
+    """Directions (n, m) of the free coordinates along which the matrix says nothing."""
+    use, scale, values, vectors = _spectrum(matrix, free)
+    out = np.zeros((len(matrix), int((values < SINGULAR).sum())))
+    out[use] = vectors[:, values < SINGULAR] / scale[:, None]
+    unseen = free & ~np.isin(np.arange(len(matrix)), use)
+    return np.concatenate([out, np.eye(len(matrix))[:, unseen]], axis=1)
+
+
+def least_told(matrix: np.ndarray, free: np.ndarray) -> float:
+    """How much the matrix tells of the change of coordinates of which it tells least, over what it tells of each: 1
+    where all are unlike each other."""
+    return float(np.min(_spectrum(matrix, free)[2], initial=1.0))
+
+
+def _spectrum(matrix: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The free coordinates that the matrix sees, their scales, and the eigenvalues and vectors of what is scaled to a
+    diagonal of one: whether a direction is empty must not depend on the units of the coordinates."""
+    scale = np.sqrt(np.maximum(np.diagonal(matrix), 0.0))
+    use = np.flatnonzero(free & (scale > 0))
+    scale = scale[use]
+    return use, scale, *np.linalg.eigh(matrix[np.ix_(use, use)] / np.outer(scale, scale))
 
 
 def _correlation(covariance: np.ndarray, known: np.ndarray) -> np.ndarray:
@@ -199,14 +241,19 @@ def _correlation(covariance: np.ndarray, known: np.ndarray) -> np.ndarray:
     return covariance / np.outer(deviation, deviation)
 
 
-def _physical(problem: Problem, x: np.ndarray, covariance: np.ndarray, deviation: np.ndarray) -> dict[str, np.ndarray]:
-    """Standard errors of physical values, from covariance and standard errors (n,) of the coordinates: to first
-    order."""
-    out = {}
-    for name, part in problem.space.slices.items():
-        u = x[part].reshape(problem.space.shapes[name])
-        out[name] = problem.space.transforms[name].errors(u, covariance[part, part], deviation[part])
+def _errors(slopes: np.ndarray, covariance: np.ndarray, unknown: np.ndarray, held: np.ndarray) -> np.ndarray:
+    """Standard errors (m,) of numbers with derivatives (m, n) by the coordinates, to first order; infinite where they
+    are not known, nan where a bound holds them."""
+    out = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", slopes, covariance, slopes), 0.0))
+    out[unknown] = np.inf
+    out[held] = np.nan
     return out
+
+
+def _by_name(problem: Problem, numbers: np.ndarray) -> dict[str, np.ndarray]:
+    """Numbers (n,), one for each that is sought, by parameter and in its shape."""
+    space = problem.space
+    return {name: numbers[part].reshape(space.shapes[name]) for name, part in space.slices.items()}
 
 
 def _slopes(problem: Problem, x: np.ndarray) -> np.ndarray:
@@ -220,13 +267,13 @@ def _slopes(problem: Problem, x: np.ndarray) -> np.ndarray:
 
 
 def _measures(
-    problem: Problem, found: Linearised, covariance: list[np.ndarray], lost: np.ndarray
+    problem: Problem, found: Linearised, covariance: list[np.ndarray], free: np.ndarray
 ) -> dict[str, tuple[float, dict[str, np.ndarray]]]:
     """Standard errors of numbers that follow from the parameters, and their derivatives by physical values."""
     out = {}
     for name, slope in found.slopes.items():
         error = max(math.sqrt(max(float(slope @ c @ slope), 0.0)) for c in covariance)
-        if np.any(slope[lost] != 0):
+        if untold_among(found.matrix, free, slope[None])[0]:
             error = math.inf
         by_value = {}
         for parameter, part in problem.space.slices.items():
@@ -246,11 +293,23 @@ def _notes(
     lost: np.ndarray,
     unseen: np.ndarray,
     x: np.ndarray | None = None,
+    empty: np.ndarray | None = None,
 ) -> list[str]:
-    """What is not known, and why.  x (n,): the optimum."""
+    """What is not known, and why.  largest (n,): standard errors of values, as long as coordinates that change them so
+    much; lost, unseen: of values.  x (n,): the optimum.  empty (n, m): changes of values that nothing tells."""
     notes = []
+    together = {} if empty is None else _only_together(lost & ~unseen, empty)
     for i, name in enumerate(names):
-        if lost[i] and not unseen[i]:
+        if x is not None and i in together:
+            members, change = together[i]
+            if i == members[0]:
+                listed = ", ".join(f"`{names[k]}`" for k in members)
+                how = _in_words(problem, names, members, change, x)
+                notes.append(
+                    f"{listed} are not identifiable one by one: the recordings do not change where they change"
+                    f" together, {how}"
+                )
+        elif lost[i] and not unseen[i]:
             notes.append(
                 f"`{name}` is not identifiable: the loss does not change along some direction that includes it; "
                 "leave it out, give it a prior, or record what depends on it"
@@ -262,6 +321,18 @@ def _notes(
         elif largest[i] > WEAK:
             notes.append(f"`{name}` is poorly known: {_span(problem, name, largest[i])}")
     return notes + _alike(problem, names, largest, correlation, x)
+
+
+def _only_together(lost: np.ndarray, empty: np.ndarray) -> dict[int, tuple[list[int], np.ndarray]]:
+    """Each of the values (n,) that are lost by one change of several at once: these, and the change (n,)."""
+    size = np.max(np.abs(empty), axis=1, initial=0.0)
+    within = lost[:, None] & (np.abs(empty) > 1e-3 * size[:, None])
+    out: dict[int, tuple[list[int], np.ndarray]] = {}
+    for change, members in zip(empty.T, within.T, strict=True):
+        chosen = np.flatnonzero(members)
+        if chosen.size > 1 and (within[chosen].sum(axis=1) == 1).all():
+            out |= {int(k): (chosen.tolist(), change) for k in chosen}
+    return out
 
 
 def _alike(
@@ -315,16 +386,21 @@ def _together(
     x: np.ndarray,
 ) -> str:
     """That only one change of several parameters at once is hardly told, and which one."""
-    space = problem.space
-    values = np.concatenate([np.ravel(value) for value in space.unpack(x).values()])
     first = max(members, key=lambda k: largest[k])
     # how the others go along with it: regression on the one that is known least
-    sizes = np.sqrt(np.sum((_slopes(problem, x) * np.where(np.isfinite(largest), largest, 0.0)) ** 2, axis=1))
-    moved = correlation[:, first] * sizes / largest[first]
+    sizes = largest * np.linalg.norm(_slopes(problem, x), axis=1) * problem.space.sizes(x)
+    how = _in_words(problem, names, members, correlation[:, first] * sizes / largest[first], x)
+    listed = ", ".join(f"`{names[k]}`" for k in members)
+    return f"{listed} can hardly be told apart: the recordings hardly change where they change together, {how}"
+
+
+def _in_words(problem: Problem, names: tuple[str, ...], members: list[int], moved: np.ndarray, x: np.ndarray) -> str:
+    """A change (n,) of several values that recordings do not tell, and what to do about it."""
+    values = np.concatenate([np.ravel(value) for value in problem.space.unpack(x).values()])
     shares = [moved[k] / values[k] if values[k] else math.nan for k in members]
     known = [abs(s) for s in shares if math.isfinite(s)]
-    listed = ", ".join(f"`{names[k]}`" for k in members)
-    if len(known) == len(members) and max(known) - min(known) < ONE_FACTOR * max(known) and min(shares) > 0:
+    one_way = min(shares) * max(shares) > 0
+    if len(known) == len(members) and max(known) - min(known) < ONE_FACTOR * max(known) and one_way:
         what = "all of them by the same factor"
     else:
         most = max(known, default=math.nan)
@@ -334,10 +410,7 @@ def _together(
             else f"`{names[k]}` by {0.01 * moved[k] / most:+.2g}"
             for k, s in zip(members, shares, strict=True)
         )
-    return (
-        f"{listed} can hardly be told apart: the recordings hardly change where they change together, {what}; give one"
-        " of them (measure or weigh it) or a prior, and the others are known with it"
-    )
+    return f"{what}; give one of them (measure or weigh it) or a prior, and the others are known with it"
 
 
 def _alike_in_time(own: np.ndarray, actual: np.ndarray, scatter: float) -> float:
@@ -363,11 +436,11 @@ def _notes_on_residuals(alike: float, scatter: float) -> list[str]:
 
 
 def _span(problem: Problem, name: str, deviation: float) -> str:
-    """A standard error in coordinates, in words."""
+    """A standard error as long as coordinates, in words."""
     parameter = next(p for p in problem.sought if name in p.labels)
     if parameter.transform.name == "log":
         factor = math.exp(min(deviation * float(np.max(parameter.transform.scale)), 300.0))
         return f"its standard error is a factor of {f'{factor:.2g}' if factor < ANYTHING else 'more than a million'}"
     if parameter.transform.name == "log-cholesky":
-        return f"a coordinate of the inertia has a standard error of {deviation:.2g} (1 is a factor of e)"
-    return f"its standard error is {deviation:.2g} times its scale"
+        return f"its standard error is {deviation:.2g} of a logarithm (1 is a factor of e)"
+    return f"its standard error is {deviation:.2g} times its scale, or its value where that is larger"

@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sim.core.lang.types import float64
 from sim.identify.assess.uncertainty import Uncertainty, assess, coordinate_names
-from sim.identify.losses.jacobian import STEPS, Linearised
+from sim.identify.losses.jacobian import Linearised, step_of
 from sim.identify.losses.secants import Changes, changes_within, put_secants
 from sim.identify.problem import Problem
 
@@ -47,7 +46,7 @@ def held_against_wider(problem: Problem, known: Uncertainty) -> Uncertainty:
     assert found is not None
     told = np.diagonal(found.matrix)
     narrow: dict[int, _Narrow] = {}
-    nearest = min(NEAREST * STEPS["float64" if problem.model.dtype is float64 else "float32"], FURTHEST)
+    nearest = min(NEAREST * step_of(problem), FURTHEST)
     # of the sides that tell less, for errors; of both sides, for where the optimum is
     weakest, both = ([jacobian.copy() for jacobian in found.jacobians] for _ in range(2))
     usual = np.isfinite(known.deviations) & (known.deviations > 0)

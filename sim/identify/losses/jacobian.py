@@ -6,7 +6,7 @@ One rollout per coordinate, which is cheaper than a gradient for each of thousan
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +18,10 @@ from sim.model import Model
 
 STEPS = {"float64": 1e-4, "float32": 1e-2}
 """Steps in coordinates by precision.  The error of one-sided differences is about as large, relative to the slope."""
+
+ROUNDING = 1e-6
+"""Change of every residual by one of a coordinate, in units of the noise, below which it is taken for rounding: a
+coordinate that no recording of any length tells must not be told by that."""
 
 Numbers = Callable[[Mapping[str, Simulation]], dict[str, float]]
 """Numbers by name that are taken from simulations."""
@@ -85,12 +89,17 @@ class Linearised:
 
 
 def linearise(
-    problem: Simulated, x: Any, at_x: Mapping[str, Simulation] | None = None, numbers: Numbers | None = None
+    problem: Simulated,
+    x: Any,
+    at_x: Mapping[str, Simulation] | None = None,
+    numbers: Numbers | None = None,
+    side: int = 1,
 ) -> Linearised:
     """Residuals and derivatives at coordinates x (n,), within the bounds.
 
     at_x: simulations at x, of the fitted experiments at least, if they are there already; with `numbers` they have to
-    be of all experiments.  Raises FloatingPointError where a rollout breaks down.
+    be of all experiments.  side: of the differences, where bounds leave a choice.  Raises FloatingPointError where a
+    rollout breaks down.
     """
     x = np.asarray(x, dtype=np.float64)
     wanted = problem.fitted if numbers is None else problem.experiments
@@ -99,7 +108,7 @@ def linearise(
     known = numbers(base) if numbers is not None else {}
     jacobians = [np.zeros((*part.values.shape, x.size)) for part in residuals]
     slopes = {name: np.zeros(x.size) for name in known}
-    for i, step in enumerate(_steps(problem, x)):
+    for i, step in enumerate(_steps(problem, x, side)):
         moved = x.copy()
         moved[i] += step
         step = moved[i] - x[i]  # as it was rounded
@@ -108,11 +117,35 @@ def linearise(
             jacobian[..., i] = (other.in_units_of(part).values - part.values) / step
         for name, value in numbers(there).items() if numbers is not None else ():
             slopes[name][i] = (value - known[name]) / step
+        if max((float(np.max(np.abs(j[..., i]), initial=0.0)) for j in jacobians), default=0.0) < ROUNDING:
+            for jacobian in jacobians:
+                jacobian[..., i] = 0.0
     return Linearised(x, residuals, jacobians, slopes)
 
 
-def _steps(problem: Simulated, x: np.ndarray) -> np.ndarray:
-    """A step (n,) for each coordinate, away from a bound that is near."""
-    size = STEPS["float64" if problem.model.dtype is float64 else "float32"]
+def central(
+    problem: Simulated, found: Linearised, at_x: Mapping[str, Simulation] | None = None, numbers: Numbers | None = None
+) -> Linearised:
+    """What was linearised, by differences to both sides: their error is of second order in the step.
+
+    One-sided ones tell apart what the same change of the motion explains, by what is of second order in each.
+    """
+    other = linearise(problem, found.x, at_x, numbers, side=-1)
+    return replace(
+        found,
+        jacobians=[0.5 * (a + b) for a, b in zip(found.jacobians, other.jacobians, strict=True)],
+        slopes={name: 0.5 * (slope + other.slopes[name]) for name, slope in found.slopes.items()},
+    )
+
+
+def step_of(problem: Simulated) -> float:
+    """The step of differences, in coordinates."""
+    return STEPS["float64" if problem.model.dtype is float64 else "float32"]
+
+
+def _steps(problem: Simulated, x: np.ndarray, side: int) -> np.ndarray:
+    """A step (n,) for each coordinate to the side, away from a bound that is near."""
     lower, upper = problem.bounds
-    return np.where((x + size > upper) & (x - size >= lower), -size, size)
+    there, away = x + side * step_of(problem), x - side * step_of(problem)
+    kept = ((lower <= there) & (there <= upper)) | (away < lower) | (upper < away)
+    return np.where(kept, side, -side) * step_of(problem)

@@ -29,7 +29,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sim.identify.assess.uncertainty import MOST, coordinate_names, held_by_bounds, inverse_among
+from sim.identify.assess.uncertainty import (
+    MOST,
+    coordinate_names,
+    directions_among,
+    held_by_bounds,
+    inverse_among,
+)
 from sim.identify.data.experiments import Simulation
 from sim.identify.losses.jacobian import Linearised, linearise
 from sim.identify.losses.residuals import Residuals
@@ -39,8 +45,8 @@ from sim.identify.search.results import Result, short
 from sim.solvers import NumericsWarning, Solver, SolverXPBD
 
 EVALUATIONS, SMALL, BOLD = 4, 0.1, 2.0
-"""Evaluations of a finer problem at most: a further one where the last one moves coordinates by more than `SMALL` (10 %
-of a quantity with a logarithm), each by `BOLD` at most."""
+"""Evaluations of a finer problem at most: a further one where the last one moves coordinates by more than `SMALL` of
+their sizes (10 % of a quantity with a logarithm), by `BOLD` at most along each direction that they tell."""
 
 NONE = 0.01
 """Share of the error by steps below which more iterations are no remedy for it."""
@@ -285,25 +291,29 @@ class _Study:
 def nearby_optimum(
     problem: Problem, finer: Problem, found: Linearised, fine: Sequence[Residuals]
 ) -> tuple[np.ndarray, int]:
-    """Where the optimum of the finer problem lies from here (n,), and evaluations: Gauss-Newton steps whose
-    derivatives are the coarse problem's, brought up to date by what a step changed (C. Broyden, 1965).
+    """Where the optimum of the finer problem lies from here (n,), and evaluations: Gauss-Newton steps along what the
+    recordings tell, whose derivatives are the coarse problem's, brought up to date by what a step changed (C. Broyden,
+    1965).
 
     fine: the residuals of the finer problem here.
     """
-    free = ~held_by_bounds(problem, found.x)
+    told = directions_among(found.matrix, ~held_by_bounds(problem, found.x))
+    # What the recordings do not tell stays: a step along it would be any length, and leave none to the others.
+    sizes = problem.space.sizes(found.x)
+    most = BOLD / np.max(np.abs(told) / sizes[:, None], axis=0, initial=1e-300)
     low, high = problem.bounds
-    jacobian = np.concatenate([j.reshape(-1, found.x.size) for j in found.jacobians])
-    parts = found.residuals
+    jacobian = np.concatenate([j.reshape(-1, found.x.size) for j in found.jacobians]) @ told
+    parts, back = found.residuals, np.linalg.pinv(told)
     x, r, weight = found.x, _flat(fine, parts), np.concatenate([p.curvature.ravel() for p in parts])
     for evaluations in range(1, EVALUATIONS + 1):
-        inverse, _ = inverse_among(jacobian.T @ (weight[:, None] * jacobian), free)
-        step = -inverse @ (jacobian.T @ (weight * r) + found.descent)
-        step = np.clip(x + step * min(1.0, BOLD / max(float(np.max(np.abs(step))), 1e-300)), low, high) - x
+        tells = directions_among(jacobian.T @ (weight[:, None] * jacobian), np.ones(told.shape[1], bool))
+        along = -tells @ (tells.T @ (jacobian.T @ (weight * r) + told.T @ found.descent))
+        step = np.clip(x + told @ np.clip(along, -most, most), low, high) - x
         x = x + step
-        if np.max(np.abs(step)) < SMALL or evaluations == EVALUATIONS:
+        if np.max(np.abs(step) / sizes, initial=0.0) < SMALL or evaluations == EVALUATIONS:
             break
-        new = _flat(finer.residuals(x, finer.simulate(x, finer.fitted)), parts)
-        jacobian += np.outer(new - r - jacobian @ step, step / (step @ step))
+        new, along = _flat(finer.residuals(x, finer.simulate(x, finer.fitted)), parts), back @ step
+        jacobian += np.outer(new - r - jacobian @ along, along / (along @ along))
         r = new
     return x - found.x, evaluations
 

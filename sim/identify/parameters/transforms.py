@@ -61,15 +61,15 @@ class Transform:
         """The change of p by a small change of u."""
         return self.pull_back(u, change)  # number by number, one is the other
 
-    def errors(self, u: Any, covariance: np.ndarray, deviations: np.ndarray) -> np.ndarray:
-        """Standard errors of physical values, to first order.  covariance (n, n) and deviations (n,) of the
-        coordinates u, of any shape, in their order; a deviation may be infinite (not known) or nan (held)."""
-        return self.pull_back(u, deviations.reshape(np.shape(u)))
-
     def per_physical(self, u: Any, slope: np.ndarray) -> np.ndarray:
         """d number / d p from d number / d u; 0 where p stands still."""
         rate = self.pull_back(u, np.ones(np.shape(u)))
         return np.divide(slope, rate, out=np.zeros(np.shape(u)), where=rate != 0)
+
+    def sizes(self, u: Any) -> np.ndarray:
+        """How many coordinates each takes to change by as much as it is, at least one: a scale may be that of a start
+        far from here."""
+        return np.maximum(1.0, np.abs(np.asarray(u, dtype=np.float64)))
 
     def coordinate_bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper bound of u."""
@@ -130,6 +130,10 @@ class LogTransform(Transform):
                 )
         super().__init__(0.0 if lower is None else lower, upper, scale)
 
+    def sizes(self, u: Any) -> np.ndarray:
+        """One: coordinates count factors."""
+        return np.ones(np.shape(u))
+
     def check(self, p: Any, name: str) -> None:
         """Refuse values that are not positive or outside the bounds."""
         if not np.all(np.asarray(p, dtype=np.float64) > 0):
@@ -156,6 +160,10 @@ class LogitTransform(Transform):
         super().__init__(lower, upper, scale)
         if not (np.all(np.isfinite(self.lower)) and np.all(np.isfinite(self.upper))):
             raise ValueError(f"bounds [{_show(lower)}, {_show(upper)}]: transform logit needs both bounds")
+
+    def sizes(self, u: Any) -> np.ndarray:
+        """One: coordinates count factors."""
+        return np.ones(np.shape(u))
 
     def check(self, p: Any, name: str) -> None:
         """Refuse values outside the bounds or on them, where the coordinate is infinite."""
@@ -204,6 +212,10 @@ class LogCholeskyTransform(Transform):
         self.check(start, "the start")
         self._middle = self.to_coordinates(start)
 
+    def sizes(self, u: Any) -> np.ndarray:
+        """One: coordinates count factors."""
+        return np.ones(np.shape(u))
+
     def coordinate_bounds(self) -> tuple[np.ndarray, np.ndarray]:
         """Open on both sides."""
         return self.lower, self.upper
@@ -234,14 +246,6 @@ class LogCholeskyTransform(Transform):
         """The change of p by a small change of u: J du."""
         given = np.asarray(change, dtype=np.float64)
         return np.asarray(self._jacobian(u) @ given.ravel()).reshape(given.shape)
-
-    def errors(self, u: Any, covariance: np.ndarray, deviations: np.ndarray) -> np.ndarray:
-        """See `Transform`: from the diagonal of J C J'."""
-        jacobian, known = self._jacobian(u), np.isfinite(deviations)
-        own = jacobian[:, known]
-        out = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", own, covariance[np.ix_(known, known)], own), 0.0))
-        out[(jacobian[:, ~known] != 0.0).any(axis=1)] = np.inf
-        return np.asarray(out).reshape(np.shape(u))
 
     def per_physical(self, u: Any, slope: np.ndarray) -> np.ndarray:
         """See `Transform`: J'^-1 slope."""
@@ -335,6 +339,13 @@ class ParameterSpace:
             name: transform.to_physical(x[self.slices[name]].reshape(self.shapes[name]))
             for name, transform in self.transforms.items()
         }
+
+    def sizes(self, x: np.ndarray) -> np.ndarray:
+        """How many coordinates (n,) a change takes that is as large as its value, at least one."""
+        out = np.ones(self.size)
+        for name, transform in self.transforms.items():
+            out[self.slices[name]] = transform.sizes(x[self.slices[name]])
+        return out
 
     def pull_back(self, x: np.ndarray, gradients: Mapping[str, Any]) -> np.ndarray:
         """d loss / d x (n,) from d loss / d value by name."""

@@ -5,6 +5,7 @@ What the standard errors say is in `uncertainty`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -30,10 +31,14 @@ MOST_SHOWN = 4
 
 COARSE = {
     "step": ("steps are too long", "shorter steps (`time.substeps`)"),
-    "iterations": ("iterations are too few", "more of them (`iterations`)"),
-    "mesh": ("the mesh is too coarse", "a finer one"),
+    "iterations": ("iterations are too few", "more sweeps (`iterations`)"),
+    "mesh": ("the mesh is too coarse", "a finer mesh"),
 }
 """Causes of numerical error as causes of a misfit, and what helps."""
+
+ALONE, FEW, NAMED = 8.0, 0.05, 3
+"""Residuals that are so many times the median one lie alone, where they are at most this share of all; so many are
+named."""
 
 WORTH_LINEARISING = 100
 """Numbers up to which Gauss-Newton is proposed: a step costs a rollout for each of them."""
@@ -133,7 +138,8 @@ def _unseen(problem: Problem, found: Result, known: Uncertainty | None) -> list[
         if not rest.any():
             continue
         what = f"`{p.name}`" if rest.all() else _listed(problem, p.name, rest)
-        moved = np.any(np.asarray(found.parameters[p.name])[rest] != np.asarray(problem.physical()[p.name])[rest])
+        first, last = (np.asarray(values[p.name])[rest] for values in (problem.physical(), found.parameters))
+        moved = not np.allclose(last, first, rtol=1e-9, atol=0.0)
         notes.append(
             f"the loss no longer depends on {what} where the search ended: its value is that of an earlier step"
             if moved
@@ -240,6 +246,9 @@ def _too_far(
             by = f"{shift.whole * shift.compared:.2g} times the noise"
             causes.append(f"{fault} (without that error what is compared would be elsewhere by {by}), ")
             tries.append(remedy)
+    if known is not None and (alone := _alone(problem, known)):
+        causes.append(alone)
+        tries.append("without them (empty cells of the recording), or with `norm: {huber: 3}` of the `match`")
     if problem.method.starts == 1:
         tries.append("`optimize: {starts: 8}`")
     if problem.method.horizons == (Horizon(),):
@@ -252,3 +261,27 @@ def _too_far(
         f"the misfit is {ratio:.2g} times the noise: {''.join(causes)}the model misses something, the noise is larger"
         f" than stated, or this is another minimum than the best ({ask}){allowed}"
     ]
+
+
+def _alone(problem: Problem, known: Uncertainty) -> str:
+    """Few positions that lie far beside all others of their markers, in words; empty where there are none."""
+    places, count, total = [], 0, 0
+    for part in known.linearised.residuals if known.linearised is not None else []:
+        used = part.weight > 0
+        if not (part.markers and used.any()) or math.isfinite(part.huber):
+            continue
+        far = np.where(used, np.linalg.norm(part.values, axis=2), 0.0)
+        beside = np.argwhere(far > ALONE * np.median(far[used]))
+        if not 0 < len(beside) <= FEW * used.sum():
+            continue
+        times = next(e.schedule.times for e in problem.experiments if e.name == part.experiment)
+        count, total = count + len(beside), total + int(used.sum())
+        worst = sorted(beside.tolist(), key=lambda at: -far[tuple(at)])
+        places += [f"`{part.markers}` at {times[part.frames[f]]:.4g} s in `{part.experiment}`" for f, _ in worst]
+    if not count:
+        return ""
+    listed = ", ".join(places[:NAMED]) + (", ..." if len(places) > NAMED else "")
+    return (
+        f"{count} of {total} positions lie far beside where all others would have them ({listed}), as where a tracker"
+        " takes one thing for another, or where something is hit that the model has elsewhere; else "
+    )

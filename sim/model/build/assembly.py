@@ -14,6 +14,7 @@ from sim.constraints.projection import make_weighing
 from sim.core.lang.types import as_scalar, transformation, vector
 from sim.core.runtime.ambient import recording
 from sim.core.runtime.arrays.array import array
+from sim.core.runtime.arrays.creation import empty_like
 from sim.core.runtime.devices.device import DeviceLike, get_device
 from sim.model.build import checks
 from sim.model.build.blocks import AttachmentBlock, ConstraintBlock, LoadBlock, PointBlock, refuse_springs_that_rebound
@@ -250,7 +251,7 @@ def _assemble(parts: ModelParts, make: ArrayFactory) -> Model:
         along=None if tiling is None else tiling.number,
     )
     model.refresh()
-    _measure(model, placed, blocks)
+    _measure(model, placed, blocks, parts.bodies)
     model.refresh()
     return model
 
@@ -516,17 +517,17 @@ def _build_sets(
     return {name: build_set(own, movers, materials, make, arrays, worlds) for name, own in merged.items()}
 
 
-def _measure(model: Model, rest: array, blocks: Sequence[ConstraintBlock]) -> None:
-    """Parameters that nobody gave: C of the rest shape, the initial one before attachments displace it, with those
-    parameters 0."""
+def _measure(model: Model, rest: array, blocks: Sequence[ConstraintBlock], bodies: Sequence[BodyBlock]) -> None:
+    """Parameters that nobody gave: C of the rest shape, the initial one before attachments displace it and bodies are
+    turned further, with those parameters 0."""
+    poses = _before_turned(model, bodies)
     for name, made in model.constraint_sets.items():
         own = [block for block in blocks if block.set_name == name]
         wanted = [(p, block, unmeasured(block, p)) for p in made.constraint.measured for block in own]
         if not any(mask.any() for _, _, mask in wanted):
             continue
-        bodies = (model.body_q, model.body_com)
-        placed = made.slots, made.placing
-        measured = measure_rest(made.constraint, model.dtype, rest, made.points, made.parameters, *placed, bodies)
+        placed = made.slots, made.placing, (poses, model.body_com)
+        measured = measure_rest(made.constraint, model.dtype, rest, made.points, made.parameters, *placed)
         for parameter, block, mask in wanted:
             rows = made.index_of[block.label]
             chosen = np.flatnonzero(mask & (rows >= 0))
@@ -536,3 +537,17 @@ def _measure(model: Model, rest: array, blocks: Sequence[ConstraintBlock]) -> No
             host = target.device.numpy(target).copy()
             host[chosen if given else rows[chosen]] = measured[parameter][rows[chosen]]
             target.assign(host)
+
+
+def _before_turned(model: Model, bodies: Sequence[BodyBlock]) -> array:
+    """Poses of bodies as they were placed, as joints see them: a turn may be sought, and what is at rest does not
+    depend on its guess."""
+    turned = [block for block in bodies if block.rotation.any()]
+    if not turned:
+        return model.body_q
+    host = model.body_q.device.numpy(model.body_q).copy()
+    for block in turned:
+        host[block.group.start : block.group.start + block.group.count] = block.poses
+    out = empty_like(model.body_q)
+    out.assign(host)
+    return out

@@ -134,11 +134,9 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
     position, displacement = layout.position, layout.displacement
 
     @func
-    def slowed(v, speed, drag, dt):
-        """A velocity after drag at this speed for dt: never reversed, whatever the step."""
-        if in_air:
-            return v / (1.0 + dt * drag * speed)
-        return v
+    def slowed(dx, k):
+        """A displacement after drag, k = h~ d |v|: never reversed, whatever the step."""
+        return dx / (1.0 + k)
 
     @kernel
     def predict(
@@ -154,8 +152,9 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
         i = tid()
         dx, w_i, v_i, f_i, g = vec3(), w[i], v[i], f[i], gravity[0]  # whole rows, not only those of what moves
         if w_i > 0.0:
-            coasting = slowed(v_i, length(v_i) if in_air else 0.0, drag[i], dt)
-            dx = dt * coasting + (dt * dt) * (g + w_i * f_i)
+            dx = dt * v_i + (dt * dt) * (g + w_i * f_i)
+            if in_air:
+                dx = slowed(dx, dt * drag[i] * length(v_i))
         particle[i] = at_start(x[i], dx)
 
     @func
@@ -190,11 +189,14 @@ def step_kernels(real: Scalar, in_air: bool) -> StepKernels:
         touched[i] = 0
         if w[i] > 0.0:
             faster, a = (v[i] - v_before) / 3.0, gravity[0] + w[i] * f[i]
-            if in_air:  # at the speed of the end of the step, by what was before it: of second order
-                coasting = slowed(v[i] + faster, length(2.0 * v[i] - v_before), drag[i], effective)
-                dx = effective * coasting + (effective * effective) * a
-            else:  # all that is small first: one rounding less
-                dx = effective * v[i] + effective * (faster + effective * a)
+            # all that is small first: one rounding less
+            dx = effective * v[i] + effective * (faster + effective * a)
+            if in_air:  # at the velocity of the end of the step, by what was before it: of second order
+                v_end = 2.0 * v[i] - v_before
+                k = effective * drag[i] * length(v_end)
+                # What constraints will add to dx feels the air, too; where it is too thick for the step, less of that.
+                more = (1.0 + k) * effective * v_end - dx
+                dx = slowed(dx - slowed(slowed(slowed(k * more, k), k), k), k)
         x_ref[i] = x[i] + ahead
         particle[i] = at_start(x_ref[i], dx)
 

@@ -3,6 +3,7 @@ identifiable."""
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -218,7 +219,9 @@ def test_only_a_sum_is_known(tmp_path):
     problem = flight(tmp_path, text)  # one frame: start and velocity cannot be told apart
     found = known(problem, problem.start)
     assert np.isinf(found.errors["a"]).all() and np.isinf(found.errors["b"]).all()
-    assert sum("is not identifiable" in note for note in found.notes) == 6
+    told = [name for note in found.notes for name in re.findall("`(.*?)`", note.split(":")[0])]
+    assert sorted(told) == [f"{name}.{axis}" for name in "ab" for axis in "xyz"]
+    assert all("not identifiable" in note for note in found.notes)
 
 
 def test_on_a_bound(tmp_path):

@@ -322,7 +322,7 @@ def test_why_there_are_no_standard_errors(monkeypatch):
     match, own = Match("m", markers="balls"), Custom("own", source="mine.py:loss")
     asked = []
     monkeypatch.setattr("sim.identify.assess.estimate.linearise", lambda *args: asked.append(args) or SimpleNamespace())
-    monkeypatch.setattr("sim.identify.assess.estimate.standard_errors", lambda stated, found: "assessed")
+    monkeypatch.setattr("sim.identify.assess.estimate.standard_errors", lambda *args: "assessed")
     stated = problem(a=1.0)
     for terms, x, words in (([], np.zeros(1), "no term of the loss compares with a recording"),
                             ([own], np.zeros(1), "no term of the loss compares"),
@@ -361,7 +361,7 @@ def test_what_is_poorly_known_and_what_is_not_at_all():
         "`c` is poorly known",
         "`d` is not identifiable from these recordings",
     ]
-    assert notes[0].endswith("its standard error is 0.71 times its scale")
+    assert notes[0].endswith("its standard error is 0.71 times its scale, or its value where that is larger")
     notes = remarks([math.inf, math.inf, 0.1], lost=(0, 1), unseen=(1,))
     assert len(notes) == 1 and notes[0].startswith(
         "`a` is not identifiable: the loss does not change along some direction that includes it"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tools.scenes.identification import FLIGHT, GROWING, flight, known, spring
+from tools.scenes.identification import FLIGHT, GROWING, SPRING, flight, known, spring
 from tools.scenes.problems import SHEET, write_scene, write_target
 
 import sim
@@ -193,6 +193,22 @@ def test_a_misfit_by_steps_that_are_too_long(tmp_path, by_refining, told):
         r"2 times the noise: steps are too long .* by 4 times the noise.*\(try shorter steps \(`time.substeps`\) or"
     )
     assert len(named(text, "the misfit is")) == 1 and len(named(text, wanted)) == told
+
+
+@pytest.mark.parametrize(("more", "told"), [("", True), (", norm: {huber: 3}", False)])
+def test_a_misfit_of_few_positions(tmp_path, more, told):
+    """Of a recording in which the tracker went astray once; a norm that bears it needs no advice."""
+    spring(tmp_path)
+    path = tmp_path / "target.npz"
+    recording = np.load(path)["end"]
+    recording[25] += [0.2, 0, 0.1]
+    np.savez(path, **{**np.load(path), "end": recording})
+    text = (SPRING + GROWING).replace("match: end", f"match: end{more}")
+    problem = sim.load_scene(write_scene(tmp_path, text)).build(dtype=sim.float64)
+    found = problem.optimize()
+    uncertainty = replace(known(problem, found.search.x), scatter=6.0)
+    wanted = r"1 of 36 positions lie far beside .*\(`end` at 0.8667 s in `main`\).*empty cells.*huber"
+    assert bool(named(notes_on(problem, found, uncertainty, [], 1, "run"), wanted)) == told
 
 
 # ------------------------------------------------------------------------------------------------ starts

@@ -135,3 +135,31 @@ def test_what_cannot_be_turned_is_refused(tmp_path):
             builder.set_rotation(rod, (1, 0, 0))
     finally:
         del KINDS["rod"]
+
+
+TWISTED = """
+format: 2
+time: {duration: 0.5, fps: 20, substeps: 5}
+solver: {xpbd: {direct: [wire]}}
+objects:
+  wire:
+    rod: {points: [[0, 0, 0], [0, -0.5, 0]], segments: 2, radius: 1 mm, density: 8000, young: 2e9, poisson: 0.35,
+          clamp: {start: world, end: disc}}
+  disc:
+    body: {mass: 0.25, inertia: [2.1e-4, 4e-4, 2.1e-4]}
+    position: [0, -0.5, 0]
+    turn: TURN
+experiments: {main: SET}
+"""
+
+
+def test_a_rod_is_twisted_by_the_turn_of_what_it_is_clamped_to(tmp_path):
+    # whoever gives the turn, the scene or an experiment: a clamp is at rest as the objects are placed
+    ends = []
+    for turn, own in (("[0, 0.6, 0]", "{}"), ("[0, 0, 0]", "{set: {objects.disc.turn: [0, 0.6, 0]}}")):
+        (tmp_path / "scene.yaml").write_text(TWISTED.replace("TURN", turn).replace("SET", own))
+        poses = load_scene(tmp_path / "scene.yaml").build().simulate()["main"].poses_from_start
+        ends.append(2 * np.arctan2(poses[-1, 0, 4], poses[-1, 0, 6]))
+    # k / I = G J / (L I), G = 2e9 / 2.7: a quarter of a period takes 0.65 s
+    swing = 0.6 * np.cos(0.5 * np.sqrt(2e9 / 2.7 * np.pi / 2 * 1e-12 / 0.5 / 4e-4))
+    np.testing.assert_allclose(ends, swing, atol=0.01)

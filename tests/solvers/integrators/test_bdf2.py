@@ -19,12 +19,13 @@ def test_a_pendulum_keeps_its_period_and_energy():
 
 
 # ------------------------------------------------------------------------------------------ order
-def chain(damping=0.0, across=False, **options):
-    """Eight links; across: and springs to the neighbours' neighbours, which make it a rod."""
+def chain(damping=0.0, across=False, drag=0.0, **options):
+    """Eight links; across: and springs to the neighbours' neighbours, which make it a rod.  drag [1/m]: of the air."""
     builder = sim.ModelBuilder(gravity=GRAVITY)
     material = {"distance": {"compliance": 0.1, "damping": damping, **options}}
     group = builder.add_chain((0, 0, 0), (0.8, 0, 0), 9, mass=0.1, material=material, label="chain")
     builder.add_attachment(group.points[: 2 if across else 1])
+    builder.set_drag(group, drag)
     if across:
         ends = np.stack([group.points[:-2], group.points[2:]], 1)
         builder.add_constraints("distance", ends, compliance=2e-2, damping=damping, label="across")
@@ -82,6 +83,7 @@ RELAXES, YIELDS = {"stiffness": 0.5, "time": 0.03}, {"stiffness": 0.5, "yield": 
 MOTIONS = {
     "chain": (lambda: chain(), 1),
     "damped chain": (lambda: chain(2e-3), 6),
+    "chain in air": (lambda: chain(drag=2.0), 1),
     "chain that relaxes": (lambda: chain(branches=[RELAXES]), 6),
     "chain that yields": (lambda: chain(branches=[YIELDS]), 6),
     "rod": (lambda: chain(across=True), 1),

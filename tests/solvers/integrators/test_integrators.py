@@ -107,3 +107,14 @@ def test_gradients_in_single_precision_after_many_steps():
         found.append([model[p].grad.numpy().astype(float) for p in ("links.compliance", "gravity")])
     for single, double in zip(found[1], found[0], strict=True):
         assert np.abs(single - double).max() < 1e-2 * np.abs(double).max()
+
+
+@pytest.mark.parametrize("integrator", ["euler", "bdf2"])
+@pytest.mark.parametrize("dt", [1e-3, 0.1])
+def test_what_falls_through_air_comes_to_its_terminal_speed_whatever_the_step(integrator, dt):
+    builder = sim.ModelBuilder(gravity=(0, -9.81, 0))
+    group = builder.add_particles([(0, 0, 0)], mass=0.01, label="hail")
+    builder.set_drag(group, 0.5)
+    solver = sim.SolverXPBD(builder.finalize(dtype=sim.float64), integrator=integrator)
+    final = sim.rollout(solver, solver.model.state(), max(100, round(4.0 / dt)), dt).final
+    np.testing.assert_allclose(final.particle_qd.numpy()[0], [0, -np.sqrt(9.81 / 0.5), 0], rtol=1e-4)

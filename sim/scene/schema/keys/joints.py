@@ -61,7 +61,7 @@ def _along(position: str, force: str) -> tuple[SchemaLine, ...]:
         key("damping", Number(f"{force} s/{position}", NOT_NEGATIVE), "of the drive; alone it is viscous friction", 0,
             may_vary=True, model_path="{1}.target_kd"),
         key("effort", Number(force, POSITIVE), "at most", may_vary=True, model_path="{1}.effort_limit"),
-        key("keys", keys, "targets over time"),
+        key("keys", keys, "targets over time; how fast they change is added to `speed`"),
     ))
     start = Table((
         key("position", Number(position), "0 being where the objects are placed", 0,
