@@ -123,6 +123,15 @@ class PrimalEmitter:
         if not self._special(op, env):
             copy_op(self.b, op, env, self._special)
 
+    def recompute(self, op: Op, env: Env) -> None:
+        """Emit an operation again for its values alone, without stores to replayed arrays too."""
+
+        def special(o: Op, inner: Env) -> bool:
+            return self.plan.stores(o) or self._special(o, inner)
+
+        if not special(op, env):
+            copy_op(self.b, op, env, special)
+
     def _special(self, op: Op, env: Env) -> bool:
         """Emit what is not simply copied; returns whether it is."""
         if without_rule(op, env):

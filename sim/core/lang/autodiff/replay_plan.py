@@ -196,7 +196,11 @@ def _is_perfect_nest(loop: Op, plan: ReplayPlan, spoilt: set[Value], tbr: ToBeRe
 
 
 def is_invariant_value(op: Op, plan: ReplayPlan) -> bool:
-    """Can an operation of an address-invariant region be computed at any time while its stores are taken back?"""
-    branch = op.name == "if" and op not in plan.storing
+    """Can an operation of an address-invariant region be computed at any time while its stores are taken back?
+
+    Of a branch some of the results, without its stores: dead code elimination throws away what leads to the others.
+    """
+    if op.name == "if":
+        return any(r not in plan.changing for r in op.results)
     plain = op.name in OPS or op.name in ("const", "tid", "shape", "peek", "load", "call")
-    return (branch or plain) and not any(r in plan.changing for r in op.results)
+    return plain and not any(r in plan.changing for r in op.results)

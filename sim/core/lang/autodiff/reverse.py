@@ -99,7 +99,7 @@ class ReverseEmitter:
         if op in state.before and (op.name == "if" or not self.config.is_active(op)):
             self.undo.rewind(state.before[op])
             if op in self.undo.plan.address_invariant:
-                self.undo.unwind(op, env, self.primal.copy)
+                self.undo.unwind(op, env, self.primal.recompute)
 
     # -- operations without regions
     def _reverse_primitive(self, op: Op, env: Env, cotangents: Cotangents) -> None:
@@ -288,7 +288,7 @@ class ReverseEmitter:
         if op not in self.undo.plan.address_invariant:
             rewind_all(self.undo.cursors, positions)
         elif op not in self.undo.plan.perfect_nests:
-            self.undo.unwind_block(op.regions[-1], inner, self.primal.copy)
+            self.undo.unwind_block(op.regions[-1], inner, self.primal.recompute)
         return inner
 
 

@@ -20,7 +20,7 @@ from sim.core.lang.ir.core import Block, Op, Value, split_memory, walk_regions
 from sim.core.lang.types import Scalar
 
 Emit = Callable[[Op, Env], None]
-"""Emits an operation of the primal once more."""
+"""Emits an operation of the primal once more, for its values."""
 
 
 def address_of(op: Op, env: Env) -> tuple[Value, list[Value], Sequence[int], Value | None]:

@@ -22,40 +22,47 @@ Content = tuple[Value, ...]
 
 def read(b: Builder, x: LValue, content: Content) -> list[Value]:
     """The leaves of a place in a local array."""
-    at, step = _place(b, x)
-    return [_chosen(b, at, content[k::step]) for k in _first_leaves(x, step)]
+    at, step = _element(b, x)
+    if x.offset is None:
+        return [_chosen(b, at, content[k::step]) for k in _leaves(x)]
+    components = tuple(_chosen(b, at, content[k::step]) for k in range(x.first, x.first + x.extent))
+    return [_chosen(b, _component(b, x, c), components) for c in range(len(leaves_of(x.type)))]
 
 
 def written(b: Builder, x: LValue, content: Content, values: Sequence[Value], add: bool) -> Content:
     """The content with other leaves at a place; `add`: with these added to them."""
-    at, step = _place(b, x)
+    at, step = _element(b, x)
     out = list(content)
-    for first, value in zip(_first_leaves(x, step), values, strict=False):
-        for k in range(first, len(out), step):
-            new = b.emit("add", out[k], value) if add else value
-            here = b.emit("eq", at, (k - first) // step)
-            out[k] = b.emit("select", here, new, out[k])
+    for c, value in enumerate(values):
+        for leaf in (_leaves(x)[c],) if x.offset is None else range(x.first, x.first + x.extent):
+            chosen = None if x.offset is None else b.emit("eq", _component(b, x, c), leaf - x.first)
+            for k in range(leaf, len(out), step):
+                here = b.emit("eq", at, k // step)
+                here = here if chosen is None else b.emit("and", here, chosen)
+                out[k] = b.emit("select", here, b.emit("add", out[k], value) if add else value, out[k])
     return tuple(out)
 
 
-def _first_leaves(x: LValue, step: int) -> range:
-    """Where the leaves of a place are counted from: those of the element, or one, where a component is chosen."""
-    return range(1) if step == 1 else range(x.first, x.first + len(leaves_of(x.type)))
+def _leaves(x: LValue) -> range:
+    """Which leaves of an element a place is, where no component is chosen at run time."""
+    return range(x.first, x.first + len(leaves_of(x.type)))
 
 
-def _place(b: Builder, x: LValue) -> tuple[Value, int]:
-    """Number of the element, and leaves of one; where a component is chosen at run time, number of the leaf, and 1."""
+def _component(b: Builder, x: LValue, c: int) -> Value:
+    """Component c of a place whose components are chosen at run time: its number among `x.extent` leaves."""
+    assert x.offset is not None
+    return b.emit("add", b.emit("cast", x.offset, type=int32), c)
+
+
+def _element(b: Builder, x: LValue) -> tuple[Value, int]:
+    """Number of the element, and leaves of one."""
     array = x.array
     assert isinstance(array, LocalArray)
     at = b.const(0, int32)
     for index, n in zip(x.index, array.shape, strict=True):
         index = b.emit("in_bounds", b.emit("cast", index, type=int32), n)
         at = b.emit("add", b.emit("mul", at, n), index)
-    count = len(leaves_of(array.type.dtype))
-    if x.offset is None:
-        return at, count
-    leaf = b.emit("add", b.emit("cast", x.offset, type=int32), x.first)
-    return b.emit("add", b.emit("mul", at, count), leaf), 1
+    return at, len(leaves_of(array.type.dtype))
 
 
 def _chosen(b: Builder, at: Value, column: Content) -> Value:

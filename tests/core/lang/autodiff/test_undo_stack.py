@@ -86,7 +86,47 @@ def stores_before_between_and_after(x: sim.array2d[f64], out: sim.array[f64], n:
     sim.atomic_add(out, 0, x[i, 0] * x[i, 1] * x[i, 2])
 
 
+@sim.kernel
+def a_branch_finds_a_value_and_whether_to_store(x: sim.array2d[f64], out: sim.array[f64], n: int):
+    i = sim.tid()
+    if n > 0:
+        more = True
+        w = f64(0.5)
+        if n % 3 == 0:
+            more = n < 5
+            w = x[i, 0]
+        if more:
+            x[i, n % 3] = w * x[i, 1]
+    for _ in range(n):
+        x[i, 0] = x[i, 0] * x[i, 1] + 0.3
+    sim.atomic_add(out, 0, x[i, 0] * x[i, 1])
+
+
+@sim.kernel
+def a_branch_stores_and_ends_the_loop(x: sim.array2d[f64], out: sim.array[f64], n: int):
+    i = sim.tid()
+    for j in range(n):
+        if n % 2 == 1:
+            x[i, 0] = x[i, 0] * x[i, 1]
+            if j > 1:
+                break
+            if n > 6:
+                continue
+        x[i, 1] = x[i, 0] * x[i, 1] + 0.2
+    if n > 1:
+        if n % 3 == 0:
+            x[i, 2] = x[i, 0] * x[i, 1]
+            if n > 5:
+                return
+        x[i, 1] = x[i, 2] * x[i, 1]
+        for _ in range(n):
+            x[i, 0] = x[i, 0] * x[i, 1] + 0.3
+    sim.atomic_add(out, 0, x[i, 0] * x[i, 1])
+
+
 KERNELS = [
+    a_branch_stores_and_ends_the_loop,
+    a_branch_finds_a_value_and_whether_to_store,
     recurrence,
     linear_carry_is_stored,
     while_with_a_way_out,

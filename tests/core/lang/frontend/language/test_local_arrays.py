@@ -119,3 +119,36 @@ def shared(out: sim.array(dtype=float)):
 def test_refused(kernel, argument, what):
     with pytest.raises(sim.KernelError, match=what):
         sim.launch(kernel, 1, [argument()])
+
+
+@sim.struct
+class Mixed:
+    a: sim.float64
+    v: sim.vec3d
+    m: sim.mat22d
+    n: int
+
+
+@sim.kernel
+def components_of_the_run(x: sim.array(dtype=sim.float64), i: int, k: int, out: sim.array(dtype=sim.float64)):
+    rows = sim.zeros(shape=2, dtype=sim.mat22d)
+    rows[i][k] = sim.vec2d(x[0], x[1])
+    row = rows[i][k]
+    out[0] = 10.0 * row[0] + rows[1][1, 1]
+    items = sim.zeros(shape=3, dtype=Mixed)
+    items[i].m[k] = sim.vec2d(x[0], x[1])
+    items[i].m[k][k] += x[2]
+    items[i].m[k, 0] *= x[2]
+    out[1] = items[1].m[1, 0] + items[i].m[1, k]
+    items[i].v[k] = x[1] * x[1]
+    items[i].v[k + 1] = items[1].v[k] * x[0]
+    out[2] = items[i].v[2 * k]
+    items[i].v[7 * k] = x[0]
+    out[3] = sim.float64(items[i].n) + items[i].a + items[i].m[0, 0]
+
+
+def test_components_of_its_elements_chosen_at_run_time():
+    x, out = (sim.array(v, dtype=sim.float64, requires_grad=True) for v in ([2.0, 3.0, 5.0], np.zeros(4)))
+    sim.launch(components_of_the_run, 1, [x, 1, 1, out])
+    assert out.list() == [23.0, 18.0, 18.0, 0.0]
+    assert gradcheck(components_of_the_run, inputs=[x, 1, 1], outputs=[out], dim=1)
