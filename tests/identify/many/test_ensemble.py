@@ -11,6 +11,7 @@ import signal
 import threading
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -178,8 +179,9 @@ def test_workers_killed_again_and_again_leave_the_same_bytes(long, tmp_path):
         while not stop.wait(0.05):
             workers = list((pools[-1]._processes or {}) if pools else ())
             if workers and states(tmp_path) != known:
-                os.kill(workers[0], signal.SIGKILL)
-                kills.append(workers[0])
+                with suppress(ProcessLookupError):  # it has just ended by itself
+                    os.kill(workers[0], signal.SIGKILL)
+                    kills.append(workers[0])
                 known = states(tmp_path)
 
     killer = threading.Thread(target=kill)
