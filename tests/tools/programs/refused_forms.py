@@ -112,7 +112,7 @@ FORMS: list[tuple[str, str, str, str, str]] = [
         "** in a call cannot be used in a kernel",
         "write the arguments one by one",
     ),
-    ("star target", "p, *q = v[0]", "p, *q", "3 values for 2 names", ""),
+    ("star target", "p, *q = v[0]", "*q", "a starred name is not supported", "name the items one by one"),
     ("yield", "yield s", "yield s", "yield cannot be used in a kernel", "return values, or write them to an array"),
     ("slice without a step", "y = x[0:2:0]", "x[0:2:0]", "Slice step cannot be zero", ""),
     (

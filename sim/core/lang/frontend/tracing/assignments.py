@@ -34,6 +34,9 @@ def assign(t: Context, target: ast.expr, value: TracedValue) -> None:
 
 
 def _unpacked(t: Context, target: ast.Tuple | ast.List, value: TracedValue) -> list[TracedValue]:
+    starred = next((part for part in target.elts if isinstance(part, ast.Starred)), None)
+    if starred is not None:
+        raise t.error(starred, "a starred name is not supported in kernels", "name the items one by one")
     if isinstance(value, VectorValue):
         value = tuple(iterate(t, value, target))
     if not isinstance(value, tuple):
