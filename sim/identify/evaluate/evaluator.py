@@ -69,9 +69,10 @@ class Onlooker(Protocol):
 class Evaluator:
     """Computes losses at coordinates of `space`, and what they are made of at physical values of the parameters.
 
-    rest: finds where experiments begin that are `relaxed`.  prepared: terms that are ready, None: they are made ready
-    anew for every call.  growth: of the gradients that were computed, by the first experiment of each rollout.
-    onlooker: is shown what is simulated.  rolled: what losses were computed on, in order.
+    rest: finds where experiments begin that are `relaxed`. prepared: terms that are ready, None: they are made ready
+    anew for every call. leapfrog: takes velocities back to where steps have them. growth: of the gradients that were
+    computed, by the first experiment of each rollout. onlooker: is shown what is simulated. rolled: what losses were
+    computed on, in order.
     """
 
     model: Model
@@ -105,7 +106,7 @@ class Evaluator:
         return group_by_rollout(experiments, own=any(p.experiments for p in self.parameters))
 
     def begin(self, experiment: Experiment) -> State:
-        """Where an experiment begins with the values that the model has now."""
+        """Where an experiment begins with the values that the model has now: as its steps take it, see `leapfrog`."""
         if not experiment.relaxed:
             state = self.model.state()
             self.leapfrog.apply(state, experiment.schedule.dt)
