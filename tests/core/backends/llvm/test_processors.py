@@ -19,7 +19,7 @@ from sim.core.lang.ir.core import Func
 from sim.core.lang.types import ArrayType, float32
 from sim.core.runtime.launch.kernel import Kernel
 from sim.core.spatial import sorting, tree_build, tree_linear
-from sim.solvers import step_kernels
+from sim.solvers.integrators import step_kernels
 
 tools, count = toolchain(), 0
 tools.cpu, tools.features = sys.argv[1], ""
