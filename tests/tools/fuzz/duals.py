@@ -78,7 +78,7 @@ class Components(np.ndarray):
 
 def components(shape: Sequence[int], *parts: Any) -> Components:
     out = np.empty(shape, object).view(Components)
-    out.reshape(-1)[:] = parts or dual()
+    out.reshape(-1)[:] = [dual(p) for p in parts] or dual()
     return out
 
 

@@ -10,7 +10,7 @@ from tools.fuzz.programs import PRELUDE, RandomKernel
 
 STRUCTURED_PRELUDE = (
     PRELUDE
-    + '''
+    + """
 @sim.struct
 class Inner:
     m: sim.mat22d
@@ -77,7 +77,7 @@ def roll(l: sim.array[f64], t: f64):
     l[1] = squash(l[0] * l[2])
 
 
-'''
+"""
 )
 
 

@@ -20,8 +20,9 @@ from sim.core.lang.autodiff import checkpoints
 
 TIMES = int(os.environ.get("SIM_FUZZ", "1"))
 THREADS = 3
-FOUND = []
-"""Seeds that found something once."""
+FOUND = [1, 66, 235, 293, 241]
+"""Seeds that found something once: components of local structs that the run chooses were an internal error (of two
+kinds), a row of a local matrix stored one component, a branch that stores and leaves the loop had no adjoint."""
 
 
 def leaves(content: np.ndarray) -> list[np.ndarray]:
@@ -76,10 +77,12 @@ class Run:
             components((WIDTH,), *g),
             components((WIDTH,), *total),
         ]
-        k, q = (components(a.shape, *a.flat) for a in (self.k, self.q))
+        k, q = (a.astype(object) for a in (self.k, self.q))
         plain.launch(THREADS, *arrays, k, q, self.n)
         ends = [[(e.value, e.slope) for e in numbers(a)] for a in arrays]
-        values, slopes = ([np.reshape(e, (*s.shape, 2))[..., j] for e, s in zip(ends, self.start, strict=True)] for j in (0, 1))
+        values, slopes = (
+            [np.reshape(e, (*s.shape, 2))[..., j] for e, s in zip(ends, self.start, strict=True)] for j in (0, 1)
+        )
         return values, self.product(self.weights, slopes, needed)
 
     @staticmethod
@@ -111,11 +114,32 @@ class Run:
         return ends, self.product(found, self.along, needed)
 
 
-def check(run: Run, needed: Sequence[bool]) -> None:
-    values, slope = run.reference(needed)
-    if max(np.abs(v).max() for v in values) > 1e5:
-        return
-    ends, found = run.gradient(needed)
-    for end, value in zip(ends, values, strict=True):
-        np.testing.assert_allclose(end, value, rtol=1e-9, atol=1e-9)
-    assert found == pytest.approx(slope, rel=1e-7, abs=1e-7)
+@pytest.fixture(autouse=True)
+def same_backend_afterwards():
+    device = sim.get_device("cpu")
+    before = device.backend
+    yield
+    device.backend = before
+
+
+@pytest.mark.parametrize("seed", [*FOUND, *range(1000, 1000 + 4 + 200 * (TIMES - 1))])
+def test_structured_kernels(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "SLOTS", (512, 4, 2)[seed % 3])
+    module = load_kernels([seed], tmp_path, StructuredKernel, STRUCTURED_PRELUDE)
+    run = Run(getattr(module, f"k{seed}"), seed)
+    print(f"seed {seed}", inspect.getsource(run.kernel.function.python), sep="\n")
+    for backend in (InterpBackend(), LlvmBackend()):
+        sim.get_device("cpu").backend = backend
+        run.kernel.specialisations.clear()
+        run.kernel.bindings.clear()
+        for needed in (run.everything, run.some):
+            values, slope = run.reference(needed)
+            try:
+                ends, found = run.gradient(needed)
+            except sim.GradientError as problem:
+                assert needed is run.some and "the gradient would be lost" in str(problem)
+                continue
+            for end, value in zip(ends, values, strict=True):
+                scale = max(1.0, float(np.abs(value).max()))
+                np.testing.assert_allclose(end, value, rtol=1e-9, atol=1e-9 * scale)
+            assert found == pytest.approx(slope, rel=1e-7, abs=1e-7)
