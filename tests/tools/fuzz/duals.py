@@ -60,9 +60,6 @@ class Dual:
     def __rmul__(self, other: float) -> Dual:
         return self * other
 
-    def __float__(self) -> float:
-        return self.value
-
 
 def dual(x: Any = 0.0) -> Dual:
     return x if isinstance(x, Dual) else Dual(float(x))
@@ -92,6 +89,8 @@ def copied(value: Any) -> Any:
 
 
 class Struct:
+    """A value of a struct type: its fields hold copies of what is stored in them."""
+
     kinds: ClassVar[dict[str, Callable]]
 
     def __init__(self, *values: Any) -> None:

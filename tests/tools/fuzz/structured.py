@@ -82,8 +82,8 @@ def roll(l: sim.array[f64], t: f64):
 
 
 class StructuredKernel(RandomKernel):
-    """Source of a kernel free of races: a thread owns row `i` of `x`, `p` (of vectors), `items` (of structs) and `q` (of
-    integers), all threads read `g` and `k`, and add to `total`."""
+    """Source of a kernel free of races: a thread owns row `i` of `x`, `p` (of vectors), `items` (of structs) and `q`
+    (of integers), all threads read `g` and `k`, and add to `total`."""
 
     HEADER = """@sim.kernel
 def {name}(x: sim.array2d[f64], p: sim.array[sim.vec3d], items: sim.array[Outer], g: sim.array[f64],
@@ -134,8 +134,10 @@ def {name}(x: sim.array2d[f64], p: sim.array[sim.vec3d], items: sim.array[Outer]
 
     def place(self) -> str:
         return self.rng.choice([
-            lambda: f"x[i, {self.at(4)}]", lambda: f"l[{self.at(4)}]", lambda: f"{self.struct()}.{self.rng.choice('ab')}",
-            lambda: f"{self.vector()}{self.rng.choice(['.x', '.z', f'[{self.at(3)}]', f'[-{self.rng.randint(1, 3)}]'])}",
+            lambda: f"x[i, {self.at(4)}]", lambda: f"l[{self.at(4)}]",
+            lambda: f"{self.struct()}.{self.rng.choice('ab')}",
+            lambda: self.vector()
+            + self.rng.choice([".x", ".z", f"[{self.at(3)}]", f"[-{self.rng.randint(1, 3)}]"]),
             lambda: f"{self.struct()}.inn.w[{self.at(2)}]", lambda: f"{self.matrix()}[{self.at(2)}, {self.at(2)}]",
         ])()  # fmt: skip
 
@@ -191,10 +193,12 @@ def {name}(x: sim.array2d[f64], p: sim.array[sim.vec3d], items: sim.array[Outer]
         own = self.rng.choice(["s", f"ls[{self.at(2)}]"])
         return self.rng.choice([
             f"bump({own}, {self.small()})", f"turn({self.rng.choice(['v', 'u', f'{own}.v'])}, {self.at(3)})",
-            f"roll(l, {self.small()})", f"{self.rng.choice(['v, a', 's.v, s.a'])} = two({self.number()}, {self.vector()})",
+            f"roll(l, {self.small()})",
+            f"{self.rng.choice(['v, a', 's.v, s.a'])} = two({self.number()}, {self.vector()})",
             f"{self.rng.choice('ab')}, m = early({self.small()}, {self.rng.choice(['n', 'm % 4', '3'])})",
             f"sim.atomic_add(total, {self.at(4)}, {self.small()})",
         ])  # fmt: skip
 
     def store_before_the_end(self, indent: str) -> None:
+        """Of any place: the adjoint has to take back what some threads stored before others stored more."""
         self.lines.append(indent + self.assignment())

@@ -122,7 +122,7 @@ def same_backend_afterwards():
     device.backend = before
 
 
-@pytest.mark.parametrize("seed", [*FOUND, *range(1000, 1000 + 4 + 200 * (TIMES - 1))])
+@pytest.mark.parametrize("seed", [*FOUND, *range(1000, 1000 + 4 * TIMES)])
 def test_structured_kernels(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoints, "SLOTS", (512, 4, 2)[seed % 3])
     module = load_kernels([seed], tmp_path, StructuredKernel, STRUCTURED_PRELUDE)
