@@ -149,22 +149,8 @@ class RandomKernel:
 
     def statement(self, depth: int, indent: str) -> None:
         r, say = self.rng.random(), self.lines.append
-        if depth == 0 or r < 0.25:
-            target = self.rng.choice(["a", "b", "c", "v[0]", "v[1]", "v.z", "v[m % 3]"])
-            say(f"{indent}{target} {self.rng.choice(('=', '=', '+=', '*='))} squash({self.expression()})")
-        elif r < 0.45:
-            say(f"{indent}{self.place()} {self.rng.choice(('=', '=', '+='))} squash({self.expression()})")
-        elif r < 0.48:  # linear: its operands are needed only to do it again
-            target = self.rng.choice(["a", "b", "v[1]", self.place(), self.place()])
-            say(f"{indent}{target} = 0.6 * {self.number()} - 0.3 * {self.rng.choice(['a', 'b', 'c', 'v.y'])}")
-        elif r < 0.52:
-            at = self.place()
-            say(f"{indent}{at} = squash({at} * {self.number()}) + 0.5 * {at}")
-        elif r < 0.56:
-            say(f"{indent}sim.atomic_add(total, {self.index()}, squash({self.expression()}))")
-        elif r < 0.6:
-            target = self.rng.choice(["m", "m", f"q[i, {self.rng.randint(0, 3)}]"])
-            say(f"{indent}{target} = ({target} * {self.rng.randint(1, 3)} + n + {self.rng.randint(0, 2)}) % 7")
+        if depth == 0 or r < 0.6:
+            self.simple(r if depth else 0.0, indent)
         elif r < 0.72:
             say(f"{indent}if {self.condition()}:")
             self.block(depth - 1, indent + "    ")
@@ -187,8 +173,31 @@ class RandomKernel:
             say(f"{indent}    {self.rng.choice(('break', 'continue'))}")
         else:
             say(f"{indent}if {self.condition()}:")
-            say(f"{indent}    y[i, 1] = a * c")
+            self.store_before_the_end(indent + "    ")
             say(f"{indent}    return")
+
+    def simple(self, r: float, indent: str) -> None:
+        """A statement without others in it; `r` chooses its kind."""
+        say = self.lines.append
+        if r < 0.25:
+            target = self.rng.choice(["a", "b", "c", "v[0]", "v[1]", "v.z", "v[m % 3]"])
+            say(f"{indent}{target} {self.rng.choice(('=', '=', '+=', '*='))} squash({self.expression()})")
+        elif r < 0.45:
+            say(f"{indent}{self.place()} {self.rng.choice(('=', '=', '+='))} squash({self.expression()})")
+        elif r < 0.48:  # linear: its operands are needed only to do it again
+            target = self.rng.choice(["a", "b", "v[1]", self.place(), self.place()])
+            say(f"{indent}{target} = 0.6 * {self.number()} - 0.3 * {self.rng.choice(['a', 'b', 'c', 'v.y'])}")
+        elif r < 0.52:
+            at = self.place()
+            say(f"{indent}{at} = squash({at} * {self.number()}) + 0.5 * {at}")
+        elif r < 0.56:
+            say(f"{indent}sim.atomic_add(total, {self.index()}, squash({self.expression()}))")
+        else:
+            target = self.rng.choice(["m", "m", f"q[i, {self.rng.randint(0, 3)}]"])
+            say(f"{indent}{target} = ({target} * {self.rng.randint(1, 3)} + n + {self.rng.randint(0, 2)}) % 7")
+
+    def store_before_the_end(self, indent: str) -> None:
+        self.lines.append(f"{indent}y[i, 1] = a * c")
 
     def loop(self, depth: int, indent: str, head: str) -> None:
         self.names += 1
@@ -206,10 +215,12 @@ class RandomKernel:
 PRELUDE = "import sim\n\nf64 = sim.float64\n\n\n@sim.func\ndef squash(x):\n    return x / (1.0 + x * x)\n\n\n"
 
 
-def load_kernels(seeds: Sequence[int], folder: Path, make: Callable[[int], RandomKernel] = RandomKernel) -> ModuleType:
+def load_kernels(
+    seeds: Sequence[int], folder: Path, make: Callable[[int], RandomKernel] = RandomKernel, prelude: str = PRELUDE
+) -> ModuleType:
     """A module with one kernel `k<seed>` per seed, written to `folder` and imported."""
     path = folder / f"fuzz_{seeds[0]}_{seeds[-1]}.py"
-    path.write_text(PRELUDE + "\n\n".join(make(seed).source(f"k{seed}") for seed in seeds))
+    path.write_text(prelude + "\n\n".join(make(seed).source(f"k{seed}") for seed in seeds))
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
